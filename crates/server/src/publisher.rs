@@ -18,6 +18,7 @@ mod includes;
 pub(crate) mod jobs;
 mod over;
 pub(crate) mod press;
+mod shares;
 pub(crate) mod vigil;
 pub(crate) mod watcher;
 

@@ -84,7 +84,7 @@ impl<'c> Names<'c> {
     /// has such it stays.
     pub fn leave_no_ds_alone(&mut self) {
         for node in self.names.values_mut() {
-            let has_left = || node.sets.get(&NS).is_some_and(|set| set.before() > 0);
+            let has_left = || node.sets.get(&NS).is_some_and(|set| set.before().next().is_some());
             let has_come = || node.sets.get(&DS).is_some_and(Rrset::has_new);
             if !node.is_apex && !node.has(NS) && (has_left() || has_come()) {
                 node.delete_set(DS);
@@ -117,6 +117,11 @@ impl<'c> Names<'c> {
     }
 }
 
+/// Records, and octets of their data.
+fn count(all: &mut [usize; 2], r: &Bare) {
+    *all = [all[0] + 1, all[1] + r.rdata.len()];
+}
+
 impl Node {
     fn of(records: Vec<Bare>, is_apex: bool) -> Node {
         let mut sets = BTreeMap::<Rtype, Rrset>::new();
@@ -142,10 +147,15 @@ impl Node {
         self.sets.values().flat_map(Rrset::records)
     }
 
-    /// True if it has more records than that, and more than it had.
-    pub fn outgrows(&self, most: usize) -> bool {
-        let is = self.records().count();
-        is > most && is > self.sets.values().map(Rrset::before).sum()
+    /// True if it has more records than that, or more octets in them, and more than it had.
+    pub fn outgrows(&self, records_max: usize, octets_max: usize) -> bool {
+        let (mut is, mut was) = ([0; 2], [0; 2]);
+        self.records().for_each(|(r, _)| count(&mut is, r));
+        if is[0] <= records_max && is[1] <= octets_max {
+            return false;
+        }
+        self.sets.values().flat_map(Rrset::before).for_each(|r| count(&mut was, r));
+        is[0] > records_max.max(was[0]) || is[1] > octets_max.max(was[1])
     }
 
     pub fn rrset(&self, rtype: Rtype) -> impl Iterator<Item = (&Bare, u32)> {
@@ -222,10 +232,9 @@ impl Node {
 }
 
 impl Rrset {
-    /// How many there were.
-    fn before(&self) -> usize {
-        self.was.len()
-            + self.changed.iter().flat_map(|set| set.records.values()).map(|spelt| spelt.was.len()).sum::<usize>()
+    /// What was there.
+    fn before(&self) -> impl Iterator<Item = &Bare> {
+        self.was.iter().chain(self.changed.iter().flat_map(|set| set.records.values()).flat_map(|spelt| &spelt.was))
     }
 
     fn has_new(&self) -> bool {

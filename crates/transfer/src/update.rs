@@ -17,8 +17,10 @@ use wire::{Ede, Rcode, Rtype};
 pub const OPCODE: u8 = 5;
 const CLASS_NONE: u16 = 254;
 
-/// So many records an update may have at one name: what each further one of it costs is what it holds, and others wait for that.
+/// So many records an update may have at one name, and octets of their data: what each further one of it costs is what it holds, others wait for that, and
+/// it takes so much of the room behind the image.
 const RECORDS_MAX: usize = 10_000;
+const RDATA_MAX: usize = 1 << 20;
 
 /// Why nothing is changed: the answer's rcode, and more of it where that says too little.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -193,8 +195,8 @@ fn decide(
     if request.is_message {
         names.leave_no_ds_alone();
     }
-    let unfit = |node: &Node| match node.outgrows(RECORDS_MAX) {
-        true => Some("a name would have more records than updates may give it"),
+    let unfit = |node: &Node| match node.outgrows(RECORDS_MAX, RDATA_MAX) {
+        true => Some("a name would have more records, or longer ones, than updates may give it"),
         false => unfit_at(node.is_apex(), node.records().map(rr)),
     };
     if let Some(why) = names.changed().find_map(unfit) {

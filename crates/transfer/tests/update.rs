@@ -246,6 +246,22 @@ fn what_no_zone_can_hold_is_refused() {
         let outcome = outcome(&zone, &message("z.", lines), &|_, _| true);
         assert!(outcome == expect || expect == "changed" && outcome.contains("many.z. 60"), "{lines}: {outcome}");
     }
+    // Nor longer than a MiB.
+    let text = |n: usize| {
+        (0..n)
+            .map(|i| format!("long 60 TYPE{} \\# 1000 {:04x}{}\n", 3000 + i / 60, i, "00".repeat(998)))
+            .collect::<String>()
+    };
+    let zone = contents(&format!("{ZONE}{}", text(1048)));
+    let tenth = format!("add long 60 TYPE2000 \\# 600 {}", "00".repeat(600));
+    for (lines, expect) in [
+        ("add long 60 TXT x".to_string(), "changed"),
+        (tenth.clone(), "REFUSED"),
+        (format!("del long TYPE3000\n{tenth}"), "changed"),
+    ] {
+        let outcome = outcome(&zone, &message("z.", &lines), &|_, _| true);
+        assert!(outcome == expect || expect == "changed" && outcome.contains("long.z. 60"), "{lines}: {outcome}");
+    }
     // 65,023 octets of an RRset, 16 for each of these.
     let full: String = (0..4063).map(|i| format!("full 60 A 10.0.{}.{}\n", i >> 8, i & 255)).collect();
     let types: String = (0..200).map(|i| format!("types 60 TYPE{} \\# 1 00\n", 2000 + i)).collect();

@@ -11,6 +11,7 @@
 use crate::images::laying::{self, Laid, Unlaid};
 use crate::images::names;
 use crate::log;
+use crate::publisher::shares::Shares;
 use crate::scribe::slate::{Notes, Slate};
 use crate::update::folds::is_recent;
 use crate::update::intake::Intake;
@@ -58,6 +59,7 @@ pub struct Books {
     pub notes: Notes,
     /// Names that carry addresses of hosts as they were.
     pub left: Queue,
+    pub shares: Shares,
     /// Zones that are to take updates, and do not yet.
     pub novices: Novices,
     /// Zones of which something is durable that takes a new image to be served. They take no change until then.
@@ -175,7 +177,7 @@ impl Press {
 
     /// Lays what a change leaves over what is served, of each zone all or none. Of names that carry addresses of hosts which change many are left to
     /// `follow`.
-    pub fn lay(&self, _: &Books, after: &After) -> Unserved {
+    pub fn lay(&self, books: &Books, after: &After) -> Unserved {
         let now = self.current();
         let wishes = match after {
             After::Wishes(wishes) => wishes,
@@ -184,12 +186,27 @@ impl Press {
                 return Unserved { now, laid: None, unlaid: Some(Unlaid { zones: vec![apex.clone()], why }) };
             }
         };
-        let (laid, unlaid) = match laying::over(&now.image, wishes, self.limits) {
+        let greedy: Vec<Box<[u8]>> = books.shares.greedy(&now.image, wishes).into_iter().map(Into::into).collect();
+        if greedy.is_empty() {
+            let (laid, unlaid) = self.over(&now.image, wishes);
+            return Unserved { now, laid, unlaid };
+        }
+        let others: Vec<Wish> = wishes.iter().filter(|wish| !greedy.contains(&wish.apex)).cloned().collect();
+        let (laid, unlaid) = self.over(&now.image, &others);
+        let why = "half of the room behind the image is used up, and these have had their part of it".to_string();
+        let mut unlaid = unlaid.unwrap_or(Unlaid { zones: greedy.clone(), why });
+        if !unlaid.zones.is_empty() {
+            unlaid.zones.extend(greedy);
+        }
+        Unserved { now, laid, unlaid: Some(unlaid) }
+    }
+
+    fn over(&self, now: &Image<Stretch>, wishes: &[Wish]) -> (Option<Laid>, Option<Unlaid>) {
+        match laying::over(now, wishes, self.limits) {
             Ok(laid) => (laid, None),
             Err(unlaid) if unlaid.zones.is_empty() => (None, Some(unlaid)),
-            Err(_) => laying::each_over(&now.image, wishes, self.limits),
-        };
-        Unserved { now, laid, unlaid }
+            Err(_) => laying::each_over(now, wishes, self.limits),
+        }
     }
 
     /// Has what was laid served: one pointer store; the rest is owed. Nobody else has held the press since.
@@ -200,6 +217,8 @@ impl Press {
         books.is_full |= unserved.unlaid.as_ref().is_some_and(|unlaid| unlaid.zones.is_empty());
         let retired = unserved.laid.map(|Laid { image, left, .. }| {
             left.into_iter().for_each(|left| books.left.push(left));
+            let octets = image.bytes().end() - unserved.now.image.bytes().end();
+            books.shares.take(laid.iter().copied(), octets);
             self.publish(unserved.now.with(image))
         });
         let has_digest =
@@ -269,7 +288,7 @@ impl Press {
         };
         let retired = self.publish(next);
         books.pay();
-        books.left = Queue::default();
+        (books.left, books.shares) = (Queue::default(), Shares::default());
         left.into_iter().for_each(|left| books.left.push(left));
         // Of what was owed until now nobody has been told yet.
         books.unwritten.behind().for_each(|apex| books.notes.change(apex));
@@ -306,8 +325,10 @@ mod tests {
     const OWNER: &[u8] = b"\x01a\x01z\0";
 
     fn press() -> (Arc<Press>, Zones<Stretch>) {
-        let (octets, _) =
-            sim::image_of(&[("z.", "@ 60 SOA ns h 1 2 3 4 5\n@ 60 NS ns\nns 60 A 192.0.2.1\nn.b 60 A 192.0.2.2")]);
+        let (octets, _) = sim::image_of(
+            &["z.", "y."]
+                .map(|zone| (zone, "@ 60 SOA ns h 1 2 3 4 5\n@ 60 NS ns\nns 60 A 192.0.2.1\nn.b 60 A 192.0.2.2")),
+        );
         let path =
             std::env::temp_dir().join(format!("dunlin-press-{}-{}", std::process::id(), COUNT.fetch_add(1, Relaxed)));
         std::fs::write(&path, octets).unwrap();
@@ -345,6 +366,45 @@ mod tests {
         }
         let now = press.current();
         assert!(laying::zone(now.image.view(), APEX).unwrap().node(OWNER).unwrap().is_some());
+    }
+
+    /// One change after the other of a name that is long, and between them what others do.
+    #[test]
+    fn who_has_used_half_of_the_room_leaves_the_rest_to_others() {
+        let (press, next) = press();
+        let long = |turn: u8| -> Vec<Record> {
+            (0..100)
+                .map(|n| Record { rtype: 16, ttl: 60, rdata: [vec![255; 1], vec![n; 254], vec![turn]].concat().into() })
+                .collect()
+        };
+        let change = |apex: &[u8], records: Vec<Record>| {
+            let names = [([b"\x01a", apex].concat().into(), records)];
+            After::Wishes(vec![Wish { apex: apex.into(), names: names.into() }])
+        };
+        let short = || vec![Record { rtype: A, ttl: 60, rdata: [192, 0, 2, 7][..].into() }];
+        let mut books = press.hold();
+        let serve = |books: &mut Books, after: &After| {
+            let unserved = press.lay(books, after);
+            press.serve(books, after, unserved);
+        };
+        let mut turns = 0;
+        while !books.owes(APEX) {
+            serve(&mut books, &change(APEX, long(turns)));
+            serve(&mut books, &change(b"\x01y\0", short()));
+            turns += 1;
+        }
+        let room = press.current().image.bytes().map().room();
+        let used = press.current().image.bytes().end() - room.start;
+        assert!(used > room.len() / 2 && used < room.len() / 2 + (64 << 10), "{used} octets, {turns} turns");
+        assert!(!books.is_full && !books.owes(b"\x01y\0"));
+        // Others go on, also in one group with it, until a new image is there.
+        (0..100).for_each(|_| serve(&mut books, &change(b"\x01y\0", short())));
+        assert!(!books.owes(b"\x01y\0"));
+        drop(books);
+        assert!(press.replace(next).is_ok() && !press.hold().owes(APEX));
+        let mut books = press.hold();
+        serve(&mut books, &change(APEX, long(0)));
+        assert!(!books.owes(APEX), "it begins anew");
     }
 
     #[test]

@@ -171,7 +171,9 @@ impl Overlay {
                 continue;
             }
             self.hosts.change(place(view, key, zone), |leaf| -> Result<(), Damaged> {
-                leaf.iter_mut().filter(|host| is_of_it(host)).try_for_each(|host| host.names.remove(view, named))?;
+                leaf.iter_mut()
+                    .filter(|host| is_of_it(host))
+                    .try_for_each(|host| host.names.remove(view, named, &mut Finger::default()))?;
                 leaf.retain(|host| !host.names.is_empty());
                 Ok(())
             })?;
@@ -320,13 +322,13 @@ impl Overlay {
             nodes.iter().map(|named| self.enter_by_hash(view, zone, *named)).collect::<Result<Vec<_>, Damaged>>()?;
         // Together, for each change copies the list of the zone's runs.
         self.touch(zone, |zone| {
-            let [mut of_all, mut of_live] = [Finger::default(), Finger::default()];
+            let [mut of_all, mut of_live, mut of_gone] = [Finger::default(), Finger::default(), Finger::default()];
             nodes.iter().zip(before).try_for_each(|(named, before)| {
                 zone.names.put(view, *named, &mut of_all)?;
                 let node = view.node(named.reference)?;
                 match before {
                     _ if !is_gone(&node) => zone.live.put(view, *named, &mut of_live),
-                    Some(before) => zone.live.remove(view, before),
+                    Some(before) => zone.live.remove(view, before, &mut of_gone),
                     None => Ok(()),
                 }
             })
@@ -373,7 +375,8 @@ impl Overlay {
             self.unlist(view, old.zone, before)?;
             if old.zone != zone {
                 self.touch(old.zone, |zone| {
-                    zone.names.remove(view, before).and_then(|()| zone.live.remove(view, before))
+                    zone.names.remove(view, before, &mut Finger::default())?;
+                    zone.live.remove(view, before, &mut Finger::default())
                 })?;
             }
         }

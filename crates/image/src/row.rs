@@ -119,16 +119,26 @@ impl Row {
         Ok(())
     }
 
-    pub(crate) fn remove(&mut self, view: View<'_>, named: Named) -> Result<(), Damaged> {
-        let node = view.node(named.reference)?;
-        let is_before = |other: &Named| Ok(view.node(other.reference)?.order(&node)? == Ordering::Less);
-        let (run, at) = self.seek(is_before)?;
-        if self.0.get(run).and_then(|names| names.get(at)) != Some(&named) {
+    /// `finger`: where the last one was removed, so that the next one is there, perhaps.
+    pub(crate) fn remove(&mut self, view: View<'_>, named: Named, finger: &mut Finger) -> Result<(), Damaged> {
+        let is_at = |row: &Row, (run, at): Place| row.0.get(run).and_then(|names| names.get(at)) == Some(&named);
+        if !is_at(self, finger.0) {
+            let node = view.node(named.reference)?;
+            let is_before = |other: &Named| Ok(view.node(other.reference)?.order(&node)? == Ordering::Less);
+            *finger = Finger(self.seek(is_before)?);
+        }
+        if !is_at(self, finger.0) {
             return Ok(());
         }
+        let Finger((run, at)) = finger;
         let runs = Arc::make_mut(&mut self.0);
-        Arc::make_mut(&mut runs[run]).remove(at);
-        runs.retain(|names| !names.is_empty());
+        let names = Arc::make_mut(&mut runs[*run]);
+        names.remove(*at);
+        if names.is_empty() {
+            runs.remove(*run);
+        } else if *at == names.len() {
+            (*run, *at) = (*run + 1, 0);
+        }
         Ok(())
     }
 }
@@ -251,7 +261,7 @@ mod tests {
             let view = stage.image.view();
             let (mut row, mut twin, mut kept) = (Row::default(), Twin::new(), Vec::new());
             // It may stay where it is whatever else is done.
-            let mut finger = Finger::default();
+            let [mut finger, mut removing] = [Finger::default(), Finger::default()];
             for (step, zone) in steps {
                 let places = |at: usize, many: usize| at..(at + many).min(NAMES);
                 match step {
@@ -261,12 +271,12 @@ mod tests {
                     },
                     Step::Remove(at, many) => for at in places(at, many) {
                         if let Some(named) = twin.remove(&at) {
-                            row.remove(view, named).unwrap();
+                            row.remove(view, named, &mut removing).unwrap();
                         }
                     },
                     Step::RemoveOther(at) => {
                         let named = stage.names[at].1[zone];
-                        row.remove(view, named).unwrap();
+                        row.remove(view, named, &mut removing).unwrap();
                         twin.retain(|_, known| *known != named);
                     }
                     Step::Keep => kept.push((row.clone(), twin.clone())),

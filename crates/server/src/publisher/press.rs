@@ -194,10 +194,12 @@ impl Press {
         let others: Vec<Wish> = wishes.iter().filter(|wish| !greedy.contains(&wish.apex)).cloned().collect();
         let (laid, unlaid) = self.over(&now.image, &others);
         let why = "half of the room behind the image is used up, and these have had their part of it".to_string();
-        let mut unlaid = unlaid.unwrap_or(Unlaid { zones: greedy.clone(), why });
-        if !unlaid.zones.is_empty() {
-            unlaid.zones.extend(greedy);
-        }
+        let unlaid = match unlaid {
+            // Nobody's is.
+            Some(unlaid) if unlaid.zones.is_empty() => unlaid,
+            Some(Unlaid { zones, why }) => Unlaid { zones: [zones, greedy].concat(), why },
+            None => Unlaid { zones: greedy, why },
+        };
         Unserved { now, laid, unlaid: Some(unlaid) }
     }
 

@@ -34,7 +34,7 @@ use std::io::{self, BufRead as _, BufReader, Read as _, Write};
 use std::path::{Path, PathBuf};
 use store::atomic::{Output, write_atomically};
 use store::folder::open_file;
-use transfer::record::serial_of;
+use transfer::record::{is_newer, serial_of};
 use wire::rtype::SOA;
 use zonefile::Objection;
 
@@ -193,10 +193,11 @@ fn first_line_of(file: &Path) -> Option<String> {
     Some(line)
 }
 
-/// Whether it is a zone as it was received. Nobody has edited a version of ours to make it: it has come in the place of the last one.
-fn was_received(file: &Path) -> bool {
+/// Whether it is a zone as it was received, and newer than this: so it has come in the place of that. An older one may be a copy of what a secondary has.
+fn was_received_after(file: &Path, serial: u32) -> bool {
     let received = [sum::OURS, sum::RECEIVED].concat();
     first_line_of(file).is_some_and(|line| line.starts_with(&received))
+        && ledger::serial_in(file).is_some_and(|of_file| is_newer(of_file, serial))
 }
 
 const FIRST_LINE_MAX: u64 = 200;
@@ -324,7 +325,8 @@ impl Origin {
             }
             (None, None, None) => Some(Base::Itself),
             (None, None, Some(last)) => {
-                (last.means != Means::Written || was_received(file)).then_some(Base::Version(last.serial, None))
+                let is_of_last = last.means != Means::Written || was_received_after(file, last.serial);
+                is_of_last.then_some(Base::Version(last.serial, None))
             }
         }
     }
@@ -601,7 +603,13 @@ mod tests {
         let (file, mut origin) = (data.join("z"), Origin::of(&data, b"\x07example\0").unwrap());
         origin.remember(vec![known(Means::Written, "9-5-7")]).unwrap();
         for (text, expect) in [
-            ("; dunlin, from 192.0.2.1#53 (sum at the end)\n", Some(Base::Version(7, None))),
+            (
+                "; dunlin, from 192.0.2.1#53 (sum at the end)\nexample. 60 IN SOA ns. h. 8 1 2 3 4\n",
+                Some(Base::Version(7, None)),
+            ),
+            // That of a secondary.
+            ("; dunlin, from 192.0.2.1#53 (sum at the end)\nexample. 60 IN SOA ns. h. 6 1 2 3 4\n", None),
+            ("; dunlin, from 192.0.2.1#53 (sum at the end)\n", None),
             ("; serial 8, written by dunlin for updates; keep this line\n", Some(Base::Version(8, None))),
             ("; dunlin, position 5 (sum at the end)\n", None),
             ("@ 60 SOA ns h 1 2 3 4 5\n", None),

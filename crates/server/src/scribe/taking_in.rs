@@ -180,13 +180,17 @@ impl Scribe {
         kept: Option<Origin>,
     ) -> Result<Done, Undone> {
         let was_unseen = origin.known().last().is_some_and(|known| known.stamp == UNSEEN);
+        let is_written =
+            |serial| origin.known().last().is_some_and(|last| (last.means, last.serial) == (Means::Written, serial));
+        if let (None, Base::Version(serial, _)) = (&edit.diff, base)
+            && !is_written(*serial)
+        {
+            self.tell_old(task, *serial);
+        }
         match (&edit.diff, kept, base) {
             (Some(_), ..) => {}
             (None, Some(next), _) => origin.become_next(next)?,
             (None, None, Base::Version(serial, since)) => {
-                if !origin.known().last().is_some_and(|last| last.means == Means::Written && last.serial == *serial) {
-                    self.tell_old(task, *serial);
-                }
                 let before = origin.known().iter().find(|known| known.serial == *serial);
                 let since = since.clone().or_else(|| before?.since.clone());
                 let known = Known { since, ..Known::new(Means::Written, *serial, edit.stamp.clone()) };

@@ -299,7 +299,7 @@ pub fn is_made_of(manifest: &Manifest, view: View<'_>, apex: &[u8], file: &Path)
 }
 
 /// The serial of a zone as its file of ours has it (see `push_record`).
-fn serial_in(file: &Path) -> Option<u32> {
+pub fn serial_in(file: &Path) -> Option<u32> {
     let soa = |line: String| {
         let words: Vec<&str> = line.split(' ').collect();
         let is_soa = words.get(3) == Some(&"SOA");

@@ -18,6 +18,7 @@ use std::fmt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use wire::Rtype;
 use zonefile::{Objection, Problem, Record, Report, Severity};
 
 pub struct Findings {
@@ -149,8 +150,16 @@ impl Findings {
 
 /// Findings whose place in the text is not known yet.
 struct Unplaced<'f> {
-    by_owner: HashMap<&'f [u8], Vec<Wanted<'f>>>,
+    by_owner: HashMap<&'f [u8], At<'f>>,
     rest: Vec<&'f Finding>,
+}
+
+/// Those of a name.
+#[derive(Default)]
+struct At<'f> {
+    any: Vec<Wanted<'f>>,
+    /// By the type of the record at fault, and the host that it names, in lower case.
+    of_hosts: HashMap<(Rtype, String), Vec<&'f Finding>>,
 }
 
 struct Wanted<'f> {
@@ -168,7 +177,13 @@ impl<'f> Unplaced<'f> {
                 NoSoa | NoNs | NoDnskey | NoDenial => this.rest.push(finding),
                 fault => {
                     let skip = usize::from(matches!(fault, ManySoas | ManyCnames | ManyDnames | UnequalTtls | Twice));
-                    this.by_owner.entry(&finding.owner).or_default().push(Wanted { finding, skip });
+                    let at = this.by_owner.entry(&finding.owner).or_default();
+                    match finding.rtype.filter(|_| fault.is_about_host()) {
+                        Some(rtype) => {
+                            at.of_hosts.entry((rtype, finding.detail.to_ascii_lowercase())).or_default().push(finding);
+                        }
+                        None => at.any.push(Wanted { finding, skip }),
+                    }
                 }
             }
         }
@@ -183,8 +198,15 @@ impl<'f> Unplaced<'f> {
         wire::name::fold(folded);
         let Some(wanted) = self.by_owner.get_mut(&*folded) else { return Vec::new() };
         let mut objections = Vec::new();
-        wanted.retain_mut(|w| {
-            let is_it = is_about(w.finding, r);
+        if let Some(host) = host_of(r.rtype, r.rdata).filter(|_| !wanted.of_hosts.is_empty()) {
+            let mut name = String::new();
+            wire::name::push_text(host, &mut name);
+            name.make_ascii_lowercase();
+            let found = wanted.of_hosts.remove(&(r.rtype, name));
+            objections.extend(found.into_iter().flatten().map(objection));
+        }
+        wanted.any.retain_mut(|w| {
+            let is_it = w.finding.rtype.is_none_or(|rtype| rtype == r.rtype);
             if is_it && w.skip == 0 {
                 objections.push(objection(w.finding));
             }
@@ -197,20 +219,12 @@ impl<'f> Unplaced<'f> {
 
     /// What has no place of its own.
     fn rest(mut self) -> impl Iterator<Item = Objection> {
-        self.rest.extend(self.by_owner.into_values().flatten().map(|w| w.finding));
+        for at in self.by_owner.into_values() {
+            self.rest.extend(at.any.into_iter().map(|w| w.finding).chain(at.of_hosts.into_values().flatten()));
+        }
         self.rest.sort_by_key(|f| (f.owner.len(), &f.owner, f.fault));
         self.rest.into_iter().map(objection)
     }
-}
-
-/// Whether a record of the name may be the one at fault. Of those that name hosts it is the one that names that host.
-fn is_about(finding: &Finding, r: &Record<'_>) -> bool {
-    let names_it = || {
-        let mut host = String::new();
-        host_of(r.rtype, r.rdata).iter().for_each(|name| wire::name::push_text(name, &mut host));
-        host.eq_ignore_ascii_case(&finding.detail)
-    };
-    finding.rtype.is_none_or(|rtype| rtype == r.rtype) && (!finding.fault.is_about_host() || names_it())
 }
 
 fn objection(finding: &Finding) -> Objection {

@@ -150,8 +150,8 @@ pub fn each_over(now: &Image<Stretch>, wishes: &[Wish], limits: Limits) -> (Opti
                 laid = Some(next.behind(laid));
             }
             Err(Unlaid { zones, why }) => {
-                // It may have taken as long as if it had been laid.
-                limits.hidden /= 2;
+                // It may have been looked at for as long as if it had been laid.
+                limits.hidden /= if why == LARGE { 2 } else { 1 };
                 let all = unlaid.get_or_insert(Unlaid { zones: vec![], why });
                 all.zones.push(wish.apex.clone());
                 // There is no room for any more.

@@ -1,5 +1,6 @@
 //! What zones have taken of the room behind the image, where that is much: a change lays its names as a whole, and of those that hold a MiB a few hundred use
-//! it up. Once half of it is gone, and a new image under way, whoever has had more than his part waits for that, so that the rest is for all others.
+//! it up. A new image is begun when half of it is gone. Once three quarters are, whoever has had more than his part waits for that image, so that the rest is
+//! for all others.
 //!
 //! Bound: as many zones as find room for what is counted here.
 
@@ -9,9 +10,9 @@ use image::edit::Record;
 use std::collections::HashMap;
 use store::Stretch;
 
-/// What a zone takes at once is not counted up to that: mostly it is a tenth.
+/// Who has never taken more than that at once is not counted: mostly it is a tenth.
 const LITTLE: usize = 4 << 10;
-/// One of so many parts of the room is for each zone, when half of it is gone.
+/// One of so many parts of the room is for each zone, when three quarters of it are gone.
 const PARTS: usize = 8;
 /// What a record takes beside its data.
 const RECORD: usize = 16;
@@ -22,7 +23,7 @@ pub struct Shares(HashMap<Box<[u8]>, usize>);
 impl Shares {
     /// These were laid, and took so many octets, each as many as its records make of them.
     pub fn take<'w>(&mut self, wishes: impl Iterator<Item = &'w Wish> + Clone, octets: usize) {
-        if octets <= LITTLE {
+        if octets <= LITTLE && self.0.is_empty() {
             return;
         }
         let weight = |wish: &Wish| {
@@ -33,8 +34,10 @@ impl Shares {
         let all = wishes.clone().map(weight).sum::<f64>().max(1.0);
         for wish in wishes {
             let taken = (octets as f64 * weight(wish) / all) as usize;
-            if taken > LITTLE {
-                *self.0.entry(wish.apex.clone()).or_default() += taken;
+            match self.0.get_mut(&wish.apex) {
+                Some(before) => *before += taken,
+                None if taken > LITTLE => _ = self.0.insert(wish.apex.clone(), taken),
+                None => {}
             }
         }
     }
@@ -42,7 +45,7 @@ impl Shares {
     /// The zones that wait for a new image.
     pub fn greedy<'w>(&self, now: &Image<Stretch>, wishes: &'w [Wish]) -> Vec<&'w [u8]> {
         let room = now.bytes().map().room();
-        if self.0.is_empty() || now.bytes().end() - room.start <= room.len() / 2 {
+        if self.0.is_empty() || now.bytes().end() - room.start <= room.len() / 4 * 3 {
             return vec![];
         }
         let has_had_his = |apex: &&[u8]| self.0.get(*apex).is_some_and(|taken| *taken > room.len() / PARTS);

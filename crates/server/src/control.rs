@@ -424,7 +424,10 @@ impl Look<'_> {
         }
         match told {
             Ok(outcome) => outcome,
-            Err(RecvTimeoutError::Timeout) => Err("its file has not been looked at yet".to_string()),
+            Err(RecvTimeoutError::Timeout) => Err(
+                "it is not taken in yet: others are, or updates leave it no gap (`dunlin ctl zone freeze` makes one)"
+                    .to_string(),
+            ),
             // Where updates do not own the zone nobody tells.
             Err(RecvTimeoutError::Disconnected) => Ok(()),
         }

@@ -335,15 +335,18 @@ const TAKEN_IN_WITHIN: Duration = Duration::from_secs(600);
 fn force(state: &State, zone: &str) -> Json {
     let zones = vec![zone.to_string()];
     let event = |done| Event::Force { zones: zones.clone(), done };
-    taken_in(state, &zones, true, || settled(state, event))
+    taken_in(state, &zones, true, None, || settled(state, event))
 }
 
 /// Waits until the zones are served as their files say, or are known not to be: those of updates, too, where they are named, or an edit of them is held,
 /// or they have just come back to their updates. (Of all others that updates own, which may be a million, a reload of all has the files looked at, and does
 /// not wait for that.)
 fn reload(state: &State, zones: Vec<String>) -> Json {
-    let of_updates = if zones.is_empty() { state.edits_held() } else { zones.clone() };
-    taken_in(state, &of_updates, false, || reloaded(state, zones))
+    let (of_updates, before) = match &*zones {
+        [] => (state.edits_held(), state.configured().ok()),
+        named => (named.to_vec(), None),
+    };
+    taken_in(state, &of_updates, false, before.as_deref(), || reloaded(state, zones))
 }
 
 /// Of so many zones that come to their updates with a reload it is known whether they come back.
@@ -360,22 +363,29 @@ fn returned(state: &State, before: &Config) -> Vec<String> {
     back.map(|zone| name(&zone.apex).to_string()).collect()
 }
 
-/// Says what has become of zones, and of edits of the files of those that updates own. An edit that is taken in has a serial of its own.
-fn taken_in(state: &State, zones: &[String], forces: bool, work: impl FnOnce() -> Result<Json, Vec<String>>) -> Json {
+/// Says what has become of zones, and of edits of the files of those that updates own. An edit that is taken in has a serial of its own. `before`: the
+/// configuration, where zones that come back to their updates count, too.
+fn taken_in(
+    state: &State,
+    zones: &[String],
+    forces: bool,
+    before: Option<&Config>,
+    work: impl FnOnce() -> Result<Json, Vec<String>>,
+) -> Json {
     let serials = || zones.iter().map(|zone| serial(state, zone)).collect::<Vec<_>>();
-    let (before, configured) = (serials(), state.configured());
+    let serials_before = serials();
     let facts = match work() {
         Ok(facts) => facts,
         Err(complaints) => return bad(complaints),
     };
     // Only now: one may be of updates since.
-    let returned = configured.map_or(vec![], |configured| returned(state, &configured));
+    let returned = before.map_or(vec![], |before| returned(state, before));
     let theirs = zones.iter().chain(returned.iter().filter(|zone| !zones.contains(zone)));
     let looks: Vec<_> = theirs.filter_map(|zone| Some((zone, look_at(state, zone, forces)?))).collect();
     let held = looks.into_iter().filter_map(|(zone, look)| Some(format!("zone {zone}: {}", look.outcome().err()?)));
     match held.collect::<Vec<_>>() {
         held if !held.is_empty() => bad(held),
-        _ if serials() != before => good("reload", changed(facts)),
+        _ if serials() != serials_before => good("reload", changed(facts)),
         _ => good("reload", facts),
     }
 }

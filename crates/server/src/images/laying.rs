@@ -297,7 +297,7 @@ mod tests {
         [&[label.len() as u8], label.as_bytes(), &[1], zone.as_bytes(), &[0]].concat().into()
     }
 
-    /// In each zone a name that comes to be delegated, which hides so many below it; in one of none a name that is new.
+    /// In each zone a name that comes to be delegated, which hides so many below it.
     fn delegated(hidden: [usize; 6]) -> (Image<Stretch>, Vec<Wish>) {
         let text = |(zone, n): (&str, usize)| {
             let names: String = (0..n).map(|i| format!("n{i}.cut 60 A 192.0.2.1\n")).collect();

@@ -13,6 +13,8 @@ use crate::format::{ALIGN, Damaged};
 use crate::node::Node;
 use crate::zone::{Nodes, Zone};
 use std::cmp::Ordering;
+use std::collections::BTreeSet;
+use wire::name::NAME_MAX;
 
 pub struct Walk<'a> {
     zone: Zone<'a>,
@@ -47,8 +49,14 @@ impl<'a> Walk<'a> {
 
     /// Whether they are others than they were when the image's octets ended there.
     pub fn has_changed(&self, from: u32, to: Option<u32>, since: u64) -> Result<bool, Damaged> {
-        let is_later = |node: &Node<'_>| u64::from(node.reference()) * ALIGN as u64 >= since;
-        Ok(self.changed_of(from, to)?.iter().any(is_later))
+        Ok(self.changed_of(from, to)?.iter().any(|node| is_since(node, since)))
+    }
+
+    /// Names that an overlay holds which came after the image's octets had ended there, gone ones too: all that are others than they were, and some that
+    /// are not.
+    pub fn changed_since(&self, since: u64) -> Result<BTreeSet<Box<[u8]>>, Damaged> {
+        let named = |node: &Node<'_>| self.zone.name_of(node, &mut [0; NAME_MAX]).map(Box::from);
+        self.changed.iter().filter(|node| is_since(node, since)).map(named).collect()
     }
 
     fn changed_of(&self, from: u32, to: Option<u32>) -> Result<&[Node<'a>], Damaged> {
@@ -61,4 +69,8 @@ impl<'a> Walk<'a> {
         let node = Node::at(self.zone.view(), place)?;
         Ok(self.changed.partition_point(|changed| changed.order(&node) == Ok(Ordering::Less)))
     }
+}
+
+fn is_since(node: &Node<'_>, end: u64) -> bool {
+    u64::from(node.reference()) * ALIGN as u64 >= end
 }

@@ -207,16 +207,15 @@ impl Past {
     /// What edits of its file have changed of a zone since a version, and not taken back: records that went, and that came.
     pub fn edited_since(&self, apex: &[u8], serial: u32) -> Result<[BTreeSet<Record>; 2], NoWay> {
         let changes = changes(&self.data_dir, apex).map_err(NoWay::Unread)?;
-        let since = of_this(&changes).take_while(|step| step.diff.to != serial);
         let mut net = Net::default();
-        since.filter(|step| is_edit(&step.author)).for_each(|step| _ = net.back(&step.diff));
+        behind(&changes, serial).filter(|step| is_edit(&step.author)).for_each(|step| _ = net.back(&step.diff));
         Ok([1, -1].map(|sign| net.side(sign)))
     }
 
-    /// Whether the edit of a file has led to this version of the zone, and not of one that had its name before.
-    pub fn was_edited(&self, apex: &[u8], to: u32) -> Result<bool, String> {
+    /// Whether the zone, and not one that had its name before, has had the edit of a file behind this version.
+    pub fn was_edited(&self, apex: &[u8], serial: u32) -> Result<bool, String> {
         let changes = changes(&self.data_dir, apex)?;
-        Ok(of_this(&changes).any(|entry| entry.diff.to == to && is_edit(&entry.author)))
+        Ok(behind(&changes, serial).any(|entry| is_edit(&entry.author)))
     }
 
     /// Writes the content of an old version, under the serial that follows the one that is served, into the zone's file.
@@ -377,7 +376,7 @@ pub fn with_sound_zone<T>(
     in_image(&published.current().0.image.doubted(), apex, f)
 }
 
-fn in_image<T>(
+pub fn in_image<T>(
     image: &Image<Stretch>,
     apex: &[u8],
     f: impl FnOnce(&Zone<'_>) -> Result<T, String>,
@@ -422,6 +421,11 @@ fn way(changes: &VecDeque<Entry>, served: u32, (serial, since): (u32, Option<&st
 /// The changes of a zone, newest first, and none of another one of its name.
 fn of_this(changes: &VecDeque<Entry>) -> impl Iterator<Item = &Entry> {
     changes.iter().rev().take_while(|step| !step.diff.is_empty())
+}
+
+/// Those behind a version, newest first; all, if none has led to that.
+fn behind(changes: &VecDeque<Entry>, serial: u32) -> impl Iterator<Item = &Entry> {
+    of_this(changes).take_while(move |step| step.diff.to != serial)
 }
 
 const MISFIT: &str = "the history does not fit what is served: a change is not in it";

@@ -31,6 +31,7 @@ use crate::publisher::press::{DIGEST_AFTER, Press};
 use crate::publisher::watcher::Folders;
 use crate::stamp::may_be_there;
 use crate::state::State;
+use crate::update::ahead::Made;
 use crate::update::digest;
 use crate::update::intake::{Intake, Until};
 use crate::update::ledger;
@@ -281,16 +282,12 @@ impl Scribe {
         let (before, zone, stock) = (net::sched::usage(), name(apex), Stock::below(&self.past.data_dir));
         match history::with_zone(&self.past.published, apex, |zone| digest::renewal(zone, &stock)) {
             Ok(None) => {}
-            Ok(Some(diff))
-                if self
-                    .intake
-                    .change(&self.past.published, apex, diff.clone(), history::by_digest(), Until::Durable)
-                    .is_ok() =>
-            {
-                log::debug("a zone has a new digest", &[("zone", &zone)]);
-            }
-            // It has changed meanwhile: where that goes on and on, making digests must not be all that is done.
-            Ok(Some(_)) => {
+            Ok(Some(diff)) => {
+                let made = Made::of(apex, diff, history::by_digest());
+                if self.intake.change(made, Until::Durable).is_ok() {
+                    return log::debug("a zone has a new digest", &[("zone", &zone)]);
+                }
+                // It has changed meanwhile: where that goes on and on, making digests must not be all that is done.
                 let took = net::sched::usage().since(&before).ran;
                 let wait = DIGEST_AFTER.max(took * REST_FOR_WORK);
                 self.press.slate.renew([apex].into_iter(), Instant::now() + wait);
@@ -414,7 +411,7 @@ impl Scribe {
         let mut origin = Origin::of(&self.past.data_dir, &task.apex)?;
         self.keep_edit(&task.apex, &file, &origin)?;
         let is_cleared = aside::clear(&file, &mut origin).map_err(|e| history::unwritable(&e))?;
-        origin.recover(|to| self.past.was_edited(&task.apex, to))?;
+        origin.recover(|serial| self.past.was_edited(&task.apex, serial))?;
         let is = origin.stamp(&file);
         if is != NONE && !origin.known().iter().any(|known| known.is(&is)) {
             return self.take_in(task, &file, is, origin);

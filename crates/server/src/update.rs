@@ -13,7 +13,7 @@
 //! new image. Updates go on meanwhile.
 
 mod adoption;
-mod ahead;
+pub(crate) mod ahead;
 mod asleep;
 pub(crate) mod digest;
 pub(crate) mod folds;
@@ -321,10 +321,11 @@ impl Updates {
                 // Whoever asked may have gone.
                 let _ = done.send(self.freeze(&zone, is_frozen));
             }
-            Request::Change { made, until, done } => {
-                let zone = made.entry.zone.clone();
-                let made = self.make(made);
-                self.tell_made(&zone, made, until, done);
+            Request::Change { mut made, until, done, rest } => {
+                let outcome = self.make(&mut made);
+                self.tell_made(&made.entry.zone, outcome, until, done);
+                // Whoever asked may have gone.
+                let _ = rest.send(made);
             }
             Request::Settle { done } => self.later.coming.settling.push(done),
         }
@@ -351,8 +352,8 @@ impl Updates {
     }
 
     /// Makes a change that no message asked for.
-    fn make(&mut self, Made { entry, octets, ahead }: Made) -> Result<Json, Unmade> {
-        let (apex, diff) = (&*entry.zone, &entry.diff);
+    fn make(&mut self, made: &mut Made) -> Result<Json, Unmade> {
+        let apex = &*made.entry.zone;
         if self.ledger.zone(apex).is_none() {
             return Err(format!("the zone {} takes no updates", name(apex)).into());
         }
@@ -361,14 +362,11 @@ impl Updates {
         if books.owes(apex) {
             return Err(Unmade::Owing);
         }
-        let now = press.current();
-        let after = match ahead.and_then(|ahead| ahead.still(&now.image, apex)) {
-            Some(after) => after,
-            None => ahead::after(&now.image, apex, diff)?,
-        };
-        drop(now);
-        let facts = Json::Object(vec![("changed", Json::Bool(true)), ("serial", Json::Number(diff.to.into()))]);
-        match self.change(std::slice::from_ref(&*entry), vec![octets], after, &mut books).0 {
+        let after = made.settle(&press.current().image)?;
+        let serial = made.entry.diff.to;
+        let facts = Json::Object(vec![("changed", Json::Bool(true)), ("serial", Json::Number(serial.into()))]);
+        let octets = std::mem::take(&mut made.octets);
+        match self.change(std::slice::from_ref(&made.entry), vec![octets], after, &mut books).0 {
             DONE => Ok(facts),
             _ => Err("it could not be made durable: see the log".to_string().into()),
         }

@@ -4,7 +4,7 @@
 //! inverted, and two that follow one another are one.
 
 use crate::Record;
-use crate::record::serial_of;
+use crate::record::{is_newer, next_serial, serial_of, with_serial};
 use wire::rtype::SOA;
 
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -42,6 +42,29 @@ impl Diff {
 
     pub fn added(&self) -> &[Record] {
         &self.added
+    }
+
+    /// The same behind a version with this SOA, if that is what it replaces but for the serial: under its own serial, if that is newer, or the next one.
+    /// False: it is not, or the difference has no SOA; nothing is changed.
+    pub fn goes_over(&mut self, soa: &Record) -> bool {
+        let is_soa = |r: &&mut Record| r.rtype == SOA;
+        let places = (self.removed.iter_mut().find(is_soa), self.added.iter_mut().find(is_soa));
+        let (Some(from), (Some(old), Some(new))) = (serial_of(soa.rdata()), places) else { return false };
+        let to = if is_newer(self.to, from) { self.to } else { next_serial(from) };
+        let with = |r: &Record, serial| Record::new(r.owner(), SOA, r.ttl, &with_serial(r.rdata(), serial));
+        // There is one SOA on each side, and its place is the same whatever its serial.
+        let (Some(before), Some(after)) = (with(old, from), with(new, to)) else { return false };
+        if before != *soa {
+            return false;
+        }
+        (self.from, self.to, *old, *new) = (from, to, before, after);
+        true
+    }
+
+    /// What it is of some names.
+    pub fn part(&self, is_of: &dyn Fn(&[u8]) -> bool) -> Diff {
+        let some = |side: &[Record]| side.iter().filter(|r| is_of(r.owner())).cloned().collect();
+        Diff { from: self.from, to: self.to, removed: some(&self.removed), added: some(&self.added) }
     }
 
     /// About what its records take in memory.

@@ -34,6 +34,9 @@ fn an_edit_comes_in_between_updates_that_never_pause() {
         stage.edit(&(read(&stage.file) + "www A 192.0.2.80\n"));
         let is_in = || asked(&stage, &server, "www") == "192.0.2.80\n" || work.is_finished();
         eventually("the edit", is_in);
+        // Of so many names that it is a while until it is known what they are then, and that it takes a new image.
+        stage.edit(&(read(&stage.file).replace("A 192.0.2.", "A 198.51.100.")));
+        eventually("the large edit", || asked(&stage, &server, "h7").starts_with("198.") || work.is_finished());
         is_over.store(true, Relaxed);
     });
     for n in 1..=last.load(Relaxed) {
@@ -201,7 +204,7 @@ fn an_edit_that_is_in_the_journal_and_not_yet_known_is_no_edit_after_a_crash() {
     assert_eq!(update(&server, &[], DDNS, again), "");
     server.killed();
     let next = of("next");
-    fs::write(&next, format!("to 8\n{}", read(&origin))).unwrap();
+    fs::write(&next, format!("behind 7\n{}", read(&origin))).unwrap();
     fs::write(&origin, before.0).unwrap();
     fs::write(&base, before.1).unwrap();
     let server = stage.serve();

@@ -17,6 +17,7 @@ use image::edit::{Edit, Hidden};
 use image::followers::{Followers, Turn};
 use image::patch::{Change, Draft, Limits, PLACE, Unable};
 use image::{Builder, Complaint, Hands, Image, InTurn, Judge, View, Walk, Zone};
+use std::collections::BTreeSet;
 use store::Stretch;
 use transfer::record::Bare;
 use transfer::{Content, Unreadable};
@@ -83,6 +84,12 @@ impl Seen {
 
     pub fn end(&self) -> u64 {
         self.end
+    }
+
+    /// Names that have changed since, and perhaps others. None: it stands elsewhere, or is damaged.
+    pub fn changed(&self, image: &Image<Stretch>, zone: &Zone<'_>) -> Option<BTreeSet<Box<[u8]>>> {
+        let walk = Walk::of(*zone).ok().filter(|walk| self.is_of(image, walk))?;
+        walk.changed_since(self.end).ok()
     }
 
     /// True if it is certain that nothing has changed.

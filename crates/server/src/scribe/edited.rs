@@ -10,17 +10,17 @@
 use crate::clock::wall_s;
 use crate::config::Zone;
 use crate::history::{self, NoWay, Past};
-use crate::images::laying::Standing;
 use crate::images::sound::DAMAGED;
 use crate::scribe::origin::{self, Base};
+use crate::update::ahead::Ahead;
 use crate::zonetext::Sources;
 use crate::zonetext::reading::{self, Stock};
 use audit::{Fault, Guards, Report, Rules, Version, audit, weigh};
 use image::{Builder, Sorted, Zone as ImageZone};
 use std::collections::BTreeSet;
 use std::path::PathBuf;
-use transfer::record::{is_newer, next_serial, serial_of};
-use transfer::{Conflict, Content as _, Diff, Record, Unreadable, compare};
+use transfer::record::is_newer;
+use transfer::{Conflict, Diff, Record, compare};
 use wire::Name;
 use wire::rtype::{DNSKEY, SOA, ZONEMD};
 
@@ -36,54 +36,14 @@ pub struct Edit {
     pub includes: Vec<PathBuf>,
     /// What others have edited since the version that it is of, in words: it has not that, and that stays.
     pub stays: Option<String>,
-    footing: Footing,
+    /// Of the diff. None: whoever makes the change says why it cannot be.
+    pub ahead: Option<Ahead>,
 }
 
 impl Edit {
     /// Of a file that reads so, and changes nothing.
     pub fn none(stamp: String, includes: Vec<PathBuf>) -> Edit {
-        Edit { diff: None, stamp, includes, stays: None, footing: Footing::default() }
-    }
-
-    /// What leads to the zone with the edit in it from what is served by now. `diff`: from what was served when the edit was read. None: what others
-    /// have changed meanwhile does not leave it as it is, or nothing has changed; the file is to be read again.
-    pub fn anew(&self, diff: &Diff, served: &ImageZone<'_>) -> Option<Diff> {
-        self.footing.again(diff, &Standing::of(*served))
-    }
-}
-
-/// What the names that an edit changes held before.
-#[derive(Default)]
-struct Footing(Vec<(Box<[u8]>, Vec<Record>)>);
-
-impl Footing {
-    fn of(diff: &Diff, served: &ImageZone<'_>) -> Result<Footing, String> {
-        let standing = Standing::of(*served);
-        let held = diff.owners().into_iter().map(|owner| Ok((owner.into(), standing.at(owner)?)));
-        held.collect::<Result<_, Unreadable>>().map(Footing).map_err(|_| DAMAGED.to_string())
-    }
-
-    /// It is enough that these names hold what they held, but for the serial: an update that came meanwhile is as one that comes after. That costs what
-    /// the edit changes, where to read file and zone again takes as long as they are large, and the next update has come by then.
-    fn again(&self, diff: &Diff, standing: &Standing<'_>) -> Option<Diff> {
-        let (apex, _) = self.0.iter().find(|(_, held)| held.iter().any(|r| r.rtype == SOA))?;
-        let now = standing.at(apex).ok()?;
-        let soa_of = |held: &[Record]| held.iter().find(|r| r.rtype == SOA).cloned();
-        let (soa, from) = (soa_of(&now)?, serial_of(soa_of(&now)?.rdata())?);
-        // A digest is of the whole, and so is who has signed it, or is about to.
-        let is_of_all = |r: &Record| matches!(r.rtype, ZONEMD | DNSKEY);
-        if from == diff.from || now.iter().chain(diff.added()).any(is_of_all) {
-            return None;
-        }
-        let plain = |r: &Record| if r.rtype == SOA { history::renumbered(r.clone(), 0) } else { r.clone() };
-        let sorted = |held: &[Record]| held.iter().map(plain).collect::<BTreeSet<_>>();
-        let stays =
-            |(owner, held): &(Box<[u8]>, Vec<Record>)| standing.at(owner).is_ok_and(|now| sorted(&now) == sorted(held));
-        let to = if is_newer(diff.to, from) { diff.to } else { next_serial(from) };
-        let others = |side: &[Record]| side.iter().filter(|r| r.rtype != SOA).cloned().collect::<Vec<_>>();
-        let next = history::renumbered(soa_of(diff.added())?, to);
-        let (removed, added) = ([others(diff.removed()), vec![soa]], [others(diff.added()), vec![next]]);
-        self.0.iter().all(stays).then(|| Diff::new(from, to, removed.concat(), added.concat()))
+        Edit { diff: None, stamp, includes, stays: None, ahead: None }
     }
 }
 
@@ -136,15 +96,12 @@ pub fn edit(
     let mut found = Ok(());
     builder.show(&mut |edited| {
         let weighing = Weighing { stock: &stock, guards, rules: Rules::at(wall_s()) };
-        let change = |served: &ImageZone<'_>| {
-            let merged = weighing.change(past, zone, base, served, edited);
-            let footing =
-                merged.as_ref().ok().and_then(|(diff, _)| diff.as_ref()).map(|diff| Footing::of(diff, served));
-            Ok(merged.and_then(|merged| Ok((merged, footing.transpose()?.unwrap_or_default()))))
-        };
-        let merged = history::with_zone(&past.published, &zone.apex, change).unwrap_or_else(|why| Err(why.into()));
-        found = merged.map(|((diff, stays), footing)| {
-            (edit.diff, edit.stays, edit.footing) = (diff, stays, footing);
+        let now = past.published.current().0;
+        let change = |served: &ImageZone<'_>| Ok(weighing.change(past, zone, base, served, edited));
+        let merged = history::in_image(&now.image, &zone.apex, change).unwrap_or_else(|why| Err(why.into()));
+        found = merged.map(|(diff, stays)| {
+            edit.ahead = diff.as_ref().and_then(|diff| Ahead::of(&now.image, &zone.apex, diff));
+            (edit.diff, edit.stays) = (diff, stays);
             keep(edited, &edit);
         });
     });
@@ -363,61 +320,4 @@ fn named(sets: &BTreeSet<Conflict>) -> String {
         n => format!(" and {n} more"),
     };
     named.join(", ") + &more
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use image::Image;
-    use transfer::record::with_serial;
-    use wire::rtype::{A, NS};
-
-    const APEX: &[u8] = b"\x01z\0";
-
-    fn soa(serial: u32, minimum: u8) -> Record {
-        let rdata = [&b"\0\0"[..], &[0; 19], &[minimum]].concat();
-        Record::new(APEX, SOA, 60, &with_serial(&rdata, serial)).unwrap()
-    }
-
-    fn host(name: u8, address: u8) -> Record {
-        Record::new(&[1, name, 1, b'z', 0], A, 60, &[192, 0, 2, address]).unwrap()
-    }
-
-    fn served<T>(serial: u32, minimum: u8, hosts: &[Record], f: impl FnOnce(&ImageZone<'_>) -> T) -> T {
-        let mut builder = Builder::new(7);
-        builder.begin_zone(APEX);
-        let ns = Record::new(APEX, NS, 60, b"\x01x\0").unwrap();
-        for r in [soa(serial, minimum), ns].iter().chain(hosts) {
-            builder.record(r.owner(), r.rtype, r.ttl, r.rdata()).unwrap();
-        }
-        let image = Image::open(builder.finish().0).unwrap();
-        f(&image.view().zones().next().unwrap().unwrap())
-    }
-
-    /// It takes a1 away, and adds b1; c is nothing to it.
-    #[test]
-    fn an_edit_goes_over_what_leaves_it_as_it_is_and_over_nothing_else() {
-        let before = [host(b'a', 1), host(b'a', 2), host(b'c', 1)];
-        let diff = |to| Diff::new(5, to, vec![soa(5, 0), host(b'a', 1)], vec![soa(to, 0), host(b'b', 1)]);
-        let over = |to, serial, minimum, hosts: &[Record]| {
-            let mut edit = Edit::none(String::new(), vec![]);
-            edit.footing = served(5, 0, &before, |zone| Footing::of(&diff(to), zone).unwrap());
-            served(serial, minimum, hosts, |zone| edit.anew(&diff(to), zone))
-        };
-        let now = [host(b'a', 1), host(b'a', 2), host(b'c', 7), host(b'd', 1)];
-        let expect =
-            |from, to| Some(Diff::new(from, to, vec![soa(from, 0), host(b'a', 1)], vec![soa(to, 0), host(b'b', 1)]));
-        assert_eq!(over(6, 6, 0, &now), expect(6, 7), "under the next serial");
-        assert_eq!(over(20, 6, 0, &now), expect(6, 20), "or its own");
-        assert_eq!(over(6, 5, 0, &before), None, "nothing has changed: something else is wrong");
-        assert_eq!(over(6, 6, 1, &now), None, "the SOA is another");
-        assert_eq!(over(6, 6, 0, &now[1..]), None, "what goes has gone");
-        assert_eq!(over(6, 6, 0, &[&now[..1], &now[2..]].concat()), None, "another record of that name has gone");
-        assert_eq!(over(6, 6, 0, &[&now[..], &[host(b'b', 9)]].concat()), None, "the new name has come");
-        let key = Record::new(APEX, DNSKEY, 60, &[1, 0, 3, 13, 0]).unwrap();
-        let signing = Diff::new(5, 6, vec![soa(5, 0)], vec![soa(6, 0), key]);
-        let footing = served(5, 0, &before, |zone| Footing::of(&signing, zone).unwrap());
-        let signed = served(6, 0, &now, |zone| footing.again(&signing, &Standing::of(*zone)));
-        assert_eq!(signed, None, "what is signed is all there may be");
-    }
 }

@@ -9,7 +9,7 @@
 //!     base N                      what they held stands in NAME.N.base
 //! data-dir/journal/NAME.N.base    the records of the file when it was read, or its edit taken in, last
 //! data-dir/journal/NAME.next      what NAME.origin is to be once an edit is in the journal:
-//!     to SERIAL                   as the change to this version
+//!     behind SERIAL               as a change behind this version
 //! ```
 //! A file that is none of these was edited by somebody: what he has changed is what differs from the version that he had
 //! before him. That is the base; or what the zone was at the serial that the file's first line says, for so begins a file
@@ -93,7 +93,7 @@ impl Base {
 const WORDS: [(Means, &str); 3] = [(Means::Read, "read"), (Means::Written, "written"), (Means::Edited, "edited")];
 const INCLUDE: &str = "include ";
 const BASE: &str = "base ";
-const TO: &str = "to ";
+const BEHIND: &str = "behind ";
 const PLAIN: &str = "plain";
 
 /// The stamp of a file that is not there.
@@ -393,10 +393,10 @@ impl Origin {
         })
     }
 
-    /// That is how it is from when the journal has the change to this version on.
-    pub fn announce(&self, to: u32) -> io::Result<()> {
+    /// That is how it is once the journal has an edit behind this version.
+    pub fn announce(&self, serial: u32) -> io::Result<()> {
         let write = |out: &mut Output| {
-            writeln!(out, "{TO}{to}")?;
+            writeln!(out, "{BEHIND}{serial}")?;
             self.write_to(out)
         };
         write_atomically(&self.folder, &self.next_file(), None, write).map(drop)
@@ -427,9 +427,9 @@ impl Origin {
         let Some(text) = text_of(&self.folder.join(self.next_file())).map_err(|e| e.to_string())? else {
             return Ok(());
         };
-        let (to, next) = (text.lines().find_map(|line| line.strip_prefix(TO)?.parse().ok()), self.like(&text));
-        match to {
-            Some(to) if has(to)? => self.become_next(next).map_err(|e| e.to_string()),
+        let (serial, next) = (text.lines().find_map(|line| line.strip_prefix(BEHIND)?.parse().ok()), self.like(&text));
+        match serial {
+            Some(serial) if has(serial)? => self.become_next(next).map_err(|e| e.to_string()),
             _ => {
                 self.give_up(&next);
                 Ok(())

@@ -8,16 +8,17 @@ use crate::config::Zone;
 use crate::history;
 use crate::images::{fingerprint_of, name};
 use crate::log;
+use crate::update::ahead::Made;
 use crate::update::intake::{Unmade, Until};
 use audit::Guards;
 use image::Sorted;
 use std::path::Path;
 use std::time::{Instant, SystemTime};
 use store::folder::open_file;
-use transfer::{Author, Diff};
+use transfer::Author;
 
 /// What came of the change of an edit.
-enum Made {
+enum Outcome {
     /// If it takes a new image it will be served.
     Durable,
     /// The zone has changed so much that the file is to be read again.
@@ -120,7 +121,7 @@ impl Scribe {
                 kept =
                     is_wanted.then(|| origin.ahead(edited, base.serial(), edit, origin::version(&zone.file).is_none()));
             };
-            let edit = match edited::edit(&self.past, zone, base, guards, &mut keep) {
+            let mut edit = match edited::edit(&self.past, zone, base, guards, &mut keep) {
                 Ok(edit) => edit,
                 Err(hindrance) => return Ok(Reading::Hindered(hindrance)),
             };
@@ -131,18 +132,18 @@ impl Scribe {
                 give_up(kept);
                 return Ok(Reading::Unsettled);
             }
-            let (Some(diff), Some(next)) = (&edit.diff, &kept) else {
+            let Some(next) = kept.as_ref().filter(|_| edit.diff.is_some()) else {
                 return Ok(Reading::Taken(Box::new((edit, kept))));
             };
-            match self.make(&zone.apex, &edit, diff.clone(), next, author) {
-                Ok(Made::Outdated) => give_up(kept),
-                Ok(Made::Owing) => {
+            match self.make(&zone.apex, &mut edit, next, author) {
+                Ok(Outcome::Outdated) => give_up(kept),
+                Ok(Outcome::Owing) => {
                     give_up(kept);
                     return Ok(Reading::Unsettled);
                 }
                 // The journal may have it: a start finds out, or the next try announces another.
                 Err(why) => return Err(why.into()),
-                Ok(Made::Durable) => {
+                Ok(Outcome::Durable) => {
                     kept.map_or(Ok(()), |next| origin.become_next(next))?;
                     return Ok(Reading::Taken(Box::new((edit, None))));
                 }
@@ -151,23 +152,19 @@ impl Scribe {
         Err(Undone::TooOften)
     }
 
-    /// Makes the change of an edit. The zone may have changed meanwhile, and may change again.
-    fn make(&self, apex: &[u8], edit: &Edit, mut diff: Diff, next: &Origin, author: &Author) -> Result<Made, String> {
-        for _ in 0..AGAIN {
-            next.announce(diff.to).map_err(|e| e.to_string())?;
-            match self.intake.change(&self.past.published, apex, diff.clone(), author.clone(), Until::Durable) {
-                Err(Unmade::Misfit) => {
-                    let anew = history::with_zone(&self.past.published, apex, |served| Ok(edit.anew(&diff, served)))?;
-                    let Some(anew) = anew else { return Ok(Made::Outdated) };
-                    diff = anew;
-                }
-                Err(Unmade::Owing) => return Ok(Made::Owing),
-                // The journal may have it though that was not told.
-                Err(Unmade::Failed(why)) if !self.past.was_edited(apex, diff.to)? => return Err(why),
-                _ => return Ok(Made::Durable),
-            }
+    /// Makes the change of an edit. The zone may have changed meanwhile.
+    fn make(&self, apex: &[u8], edit: &mut Edit, next: &Origin, author: &Author) -> Result<Outcome, String> {
+        let Some(diff) = edit.diff.clone() else { return Ok(Outcome::Outdated) };
+        let since = diff.from;
+        next.announce(since).map_err(|e| e.to_string())?;
+        let made = Made::of(apex, diff, author.clone()).following(edit.ahead.take());
+        match self.intake.change(made, Until::Durable) {
+            Err(Unmade::Misfit) => Ok(Outcome::Outdated),
+            Err(Unmade::Owing) => Ok(Outcome::Owing),
+            // The journal may have it though that was not told.
+            Err(Unmade::Failed(why)) if !self.past.was_edited(apex, since)? => Err(why),
+            _ => Ok(Outcome::Durable),
         }
-        Ok(Made::Outdated)
     }
 
     /// The file is one that we know from now on. `kept`: so, if the edit changes nothing.
@@ -249,9 +246,6 @@ impl Scribe {
 
 /// Tries to take an edit in while updates go on.
 const TRIES: usize = 5;
-/// Tries to bring in a change that fits what others have changed meanwhile: each takes a sync, and of a zone that is updated a thousand times a second
-/// one in ten finds that nobody was sooner.
-const AGAIN: usize = 100;
 const NO_VERSION: &str = "its first line does not say which version was edited, as files do that are written back; put that line there \
     (`; serial N, written by dunlin for updates; keep this line`, N the serial of that version), or move the file away";
 

@@ -22,7 +22,6 @@ use std::time::{Duration, Instant};
 use store::Stretch;
 use transfer::message::Question;
 use transfer::tsig::Keys;
-use transfer::{Author, Diff};
 use wire::query::CLASS_IN;
 
 /// How long whoever asked for a reload waits for zones to take updates.
@@ -78,9 +77,11 @@ pub enum Request {
         done: Sender<Result<(), String>>,
     },
     Change {
-        made: Made,
+        made: Box<Made>,
         until: Until,
         done: Sender<Result<Json, Unmade>>,
+        /// What was made goes back to whoever asked, who has time to let go of it.
+        rest: Sender<Box<Made>>,
     },
     /// To be told when all zones take updates that are to, and can.
     Settle {
@@ -247,7 +248,9 @@ impl Intake {
         let apex = history::named(zone)?;
         for _ in 0..TRIES {
             let diff = history::with_zone(&past.published, &apex, |served| past.back(&apex, served, serial))?;
-            match self.change(&past.published, &apex, diff, history::by_going_back(serial), Until::Served) {
+            let made =
+                Made::of(&apex, diff, history::by_going_back(serial)).found_out(&past.published.current().0.image);
+            match self.change(made, Until::Served) {
                 Err(Unmade::Misfit) => {}
                 outcome => return outcome.map_err(Unmade::text),
             }
@@ -256,17 +259,11 @@ impl Intake {
     }
 
     /// Changes a zone without an update. Err: it was not durable, or the zone has changed meanwhile, or owes its last change.
-    pub fn change(
-        &self,
-        published: &Published<Zones<Stretch>>,
-        apex: &[u8],
-        diff: Diff,
-        author: Author,
-        until: Until,
-    ) -> Result<Json, Unmade> {
-        let made = Made::of(apex, diff, author).found_out(&published.current().0.image);
-        let _entry = Arc::clone(&made.entry);
-        self.ask(|done| Request::Change { made, until, done })
+    pub fn change(&self, made: Made, until: Until) -> Result<Json, Unmade> {
+        let (rest, has_rest) = channel();
+        let outcome = self.ask(|done| Request::Change { made: Box::new(made), until, done, rest });
+        let _ = has_rest.recv();
+        outcome
     }
 
     /// Has something done with the press held.

@@ -35,6 +35,24 @@ impl After {
         if let After::Wishes(wishes) = self { wishes } else { &[] }
     }
 
+    /// What this name of its one zone is then; None: it is as it was.
+    pub fn at(&self, name: &[u8]) -> Option<&[Record]> {
+        match self {
+            After::Wishes(wishes) => wishes.iter().find_map(|wish| wish.names.get(name)).map(|records| &**records),
+            After::Sheet(_, sheet) => sheet.names.get(name).map(|changed| &*changed.records),
+        }
+    }
+
+    /// It is this.
+    pub fn put(&mut self, name: Box<[u8]>, records: Vec<Record>) {
+        match self {
+            After::Wishes(wishes) => {
+                wishes.iter_mut().for_each(|wish| _ = wish.names.insert(name.clone(), records.clone()))
+            }
+            After::Sheet(_, sheet) => sheet.put(name, records),
+        }
+    }
+
     pub fn zones(&self) -> impl Iterator<Item = &[u8]> {
         let sheet = if let After::Sheet(apex, _) = self { Some(&**apex) } else { None };
         self.wishes().iter().map(|wish| &*wish.apex).chain(sheet)
@@ -91,6 +109,10 @@ impl Sheet {
             (name.into(), Changed { records: records.into(), at: Arc::clone(&at) })
         };
         Sheet { names: names.into_iter().map(changed).collect(), at }
+    }
+
+    fn put(&mut self, name: Box<[u8]>, records: Vec<Record>) {
+        self.names.insert(name.into(), Changed { records: records.into(), at: Arc::clone(&self.at) });
     }
 }
 

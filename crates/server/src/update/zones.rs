@@ -236,7 +236,7 @@ impl Updates {
             return Ok(false);
         }
         let diff = history::renumbering(&zone, last)?;
-        self.make(Made::of(apex, diff, history::by_return())).map(|_| true).map_err(Unmade::text)
+        self.make(&mut Made::of(apex, diff, history::by_return())).map(|_| true).map_err(Unmade::text)
     }
 
     /// Gives the zones that were written meanwhile their files; what has changed since is written again.

@@ -273,10 +273,6 @@ impl State {
         self.intake.get()
     }
 
-    pub fn set_frozen(&self, apexes: BTreeSet<Box<[u8]>>) {
-        *hold(&self.frozen) = apexes;
-    }
-
     pub fn freeze(&self, apex: &[u8], is_frozen: bool) {
         let mut frozen = hold(&self.frozen);
         if is_frozen {

@@ -481,7 +481,8 @@ impl Updates {
         layers: &mut Layers<'v>,
     ) -> Result<(Box<[u8]>, Diff), Refused> {
         let (apex, key) = (self.addressed(question, view)?, signed.key().name());
-        let rules = || self.later.coming.lacking.get(&apex).or_else(|| books.novices.rules(&apex));
+        let lacking = || self.later.coming.lacking.get(&apex).map(|wish| &wish.rules);
+        let rules = || lacking().or_else(|| books.novices.rules(&apex));
         let will_take = || rules().is_some_and(|rules| rules.knows(key));
         let owned = self.ledger.zone(&apex).ok_or_else(|| if will_take() { NOT_YET } else { PROHIBITED })?;
         if !owned.rules.knows(key) {

@@ -2,7 +2,7 @@
 
 use crate::answering::later::{Desk, Mailboxes};
 use crate::answering::queue;
-use crate::config::{History, Zone};
+use crate::config::{History, Written};
 use crate::history::{self, Past};
 use crate::images::laying;
 use crate::json::Json;
@@ -10,7 +10,7 @@ use crate::publisher::press::Work;
 use crate::refusals::{ELSEWHERE, NOT_YET, PROHIBITED, refused, zone_of};
 use crate::update::ahead::Made;
 use crate::update::lines::{OCTETS_MAX, WAITING_MAX};
-use crate::update::novices::{Wanted, Wish as Wanting};
+use crate::update::novices::Wanted;
 use crate::update::owing::UNSERVED;
 use front::locks::hold;
 use front::{Postponed, Published, Zones};
@@ -101,6 +101,8 @@ pub struct Intake {
     requests: queue::Sender<Request>,
     /// By which rules updates go from now on, where they do not yet.
     wanted: Arc<Mutex<Option<Wanted>>>,
+    /// What was said of that last.
+    said: Arc<Mutex<Written>>,
 }
 
 /// The other end of it.
@@ -117,7 +119,8 @@ pub fn pair() -> (Intake, Orders) {
     let (requests, asked) = queue::unbounded();
     let wanted = Arc::<Mutex<Option<Wanted>>>::default();
     let octets = Arc::<AtomicUsize>::default();
-    let intake = Intake { orders, octets: Arc::clone(&octets), works, requests, wanted: Arc::clone(&wanted) };
+    let said = Arc::default();
+    let intake = Intake { orders, octets: Arc::clone(&octets), works, requests, wanted: Arc::clone(&wanted), said };
     (intake, Orders { orders: taken, octets, works: lent, requests: asked, wanted })
 }
 
@@ -219,18 +222,14 @@ impl Intake {
     }
 
     /// Who may update what, and how long what has changed is kept, from now on; this is the configuration of that number.
-    pub fn adopt(&self, zones: &[Zone], history: History, number: u64) {
-        let wish = |zone: &Zone| Wanting {
-            rules: zone.allow_update.clone(),
-            file: zone.file.clone(),
-            is_ours: zone.origin.is_some(),
-        };
-        let zones = zones.iter().filter(|zone| zone.is_owned()).map(|zone| (zone.apex.clone(), wish(zone))).collect();
+    pub fn adopt(&self, zones: &Written, history: History, number: u64) {
+        let mut said = hold(&self.said);
+        // It takes as long as there are zones, and who looks at what is wanted does not wait for it.
+        let now = Wanted::new(&said, zones, Some(history), number);
+        *said = zones.clone();
         let mut wanted = hold(&self.wanted);
-        let mut now = Wanted::new(zones, number, wanted.take());
-        now.history = Some(history);
-        *wanted = Some(now);
-        drop(wanted);
+        *wanted = Some(now.behind(wanted.take()));
+        drop((wanted, said));
         // Where too much waits, he is awake.
         let _ = self.orders.try_send(Order::Work);
     }
@@ -313,9 +312,10 @@ mod tests {
         let (intake, taken) = pair();
         assert!((0..WAITING_MAX).all(|_| intake.orders.try_send(Order::Work).is_ok()));
         assert!(intake.orders.try_send(Order::Work).is_err());
-        let mut zone = Zone::new(b"\x01z\0"[..].into(), "z".into());
+        let mut zone = crate::config::Zone::new(b"\x01z\0"[..].into(), "z".into());
         zone.allow_update = Rules(vec![transfer::allow::Rule::from_text("key:ddns").ok().unwrap()]);
-        intake.adopt(&[zone], crate::config::Config::default().history, 1);
-        assert!(taken.wanted.lock().unwrap().as_ref().is_some_and(|wanted| wanted.zones.contains_key(&b"\x01z\0"[..])));
+        intake.adopt(&Written::new(vec![zone]), crate::config::Config::default().history, 1);
+        let wanted = taken.wanted.lock().unwrap();
+        assert!(wanted.as_ref().is_some_and(|wanted| wanted.changes.contains_key(&b"\x01z\0"[..])));
     }
 }

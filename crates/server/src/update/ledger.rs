@@ -42,7 +42,7 @@ pub use hand::Group;
 pub use hand::Hand;
 use image::{View, Zone as ImageZone};
 use sha2::{Digest, Sha256};
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Write};
 use std::os::unix::fs::FileExt;
@@ -368,22 +368,17 @@ impl Ledger {
         self.zones.get(apex)
     }
 
-    /// These are the zones that take updates, and their rules. Those that are known here are taken out of them; others are none any more:
-    /// which, is returned.
+    /// Zones that take updates have other rules from now on: they are taken out of what is wanted. Others are none any more: which, is returned.
     pub fn adopt(&mut self, wanted: &mut Wanted) -> Vec<Box<[u8]>> {
         self.history = wanted.history.unwrap_or(self.history);
         let mut left = Vec::new();
-        self.zones.retain(|apex, zone| {
-            let is_as_ever = wanted.was_always(apex) && wanted.zones.get(apex).is_some_and(|wish| wish.is_ours);
-            let wish = if is_as_ever { wanted.zones.remove(apex) } else { None };
-            match wish {
+        wanted.changes.retain(|apex, change| {
+            let Some(zone) = self.zones.get_mut(apex) else { return true };
+            match change.wish.take_if(|wish| wish.is_ours && !change.was_other) {
                 Some(wish) => zone.rules = wish.rules,
-                None => {
-                    left.push(apex.clone());
-                    return false;
-                }
+                None => left.extend(self.zones.remove_entry(apex).map(|(apex, _)| apex)),
             }
-            true
+            self.zones.contains_key(apex)
         });
         left
     }
@@ -415,11 +410,6 @@ impl Ledger {
 
     pub fn zone_mut(&mut self, apex: &[u8]) -> Option<&mut Owned> {
         self.zones.get_mut(apex)
-    }
-
-    /// Zones whose updates wait for somebody's word.
-    pub fn frozen(&self) -> BTreeSet<Box<[u8]>> {
-        self.zones.iter().filter(|(_, zone)| zone.is_frozen).map(|(apex, _)| apex.clone()).collect()
     }
 
     /// Makes changes durable, all or none, and does something else meanwhile. Returns where the journal ends then.

@@ -6,8 +6,9 @@
 //! ```
 //! Kept in the books of the press; nobody waits for the publisher to read them.
 
-use crate::config::History;
-use std::collections::{HashMap, HashSet};
+use crate::config::{History, Written, Zone};
+use std::collections::HashMap;
+use std::collections::hash_map::Entry::{Occupied, Vacant};
 use std::path::PathBuf;
 use transfer::allow::Rules;
 
@@ -23,31 +24,71 @@ pub struct Wish {
     pub is_ours: bool,
 }
 
-/// What a configuration says of updates.
+/// What a configuration says of updates otherwise than the one before it: where there are 20,000 zones, and one of them changes, no update waits for
+/// the others.
 pub struct Wanted {
-    pub zones: HashMap<Apex, Wish>,
+    pub changes: HashMap<Apex, Change>,
     /// None: as it is.
     pub history: Option<History>,
     /// Which configuration it is: later ones have higher numbers.
     number: u64,
-    /// Of configurations that came before it, and were not looked at, all wanted these as it does. None: there were none.
-    always: Option<HashSet<Apex>>,
+}
+
+/// What is said otherwise of a zone.
+pub struct Change {
+    /// None: it takes no updates.
+    pub wish: Option<Wish>,
+    /// A configuration in between, which nobody has looked at, wanted none for it, or had it read from another file.
+    pub was_other: bool,
+}
+
+impl Change {
+    fn to(wish: Option<Wish>) -> Change {
+        Change { wish, was_other: false }
+    }
+
+    fn is_file_of(&self, other: &Change) -> bool {
+        let file = |of: &Change| of.wish.as_ref().map(|wish| wish.file.clone());
+        file(self).is_some() && file(self) == file(other)
+    }
 }
 
 impl Wanted {
-    /// `unseen`: what was wanted before, and nobody has looked at.
-    pub fn new(zones: HashMap<Apex, Wish>, number: u64, unseen: Option<Wanted>) -> Wanted {
-        let is_same = |apex: &Apex, wish: &Wish| zones.get(apex).is_some_and(|now| now.file == wish.file);
-        let always = unseen.map(|unseen| {
-            let still = unseen.zones.iter().filter(|(apex, wish)| unseen.was_always(apex) && is_same(apex, wish));
-            still.map(|(apex, _)| apex.clone()).collect()
-        });
-        Wanted { zones, history: None, number, always }
+    pub fn new(before: &Written, now: &Written, history: Option<History>, number: u64) -> Wanted {
+        Wanted { changes: changes(before, now).collect(), history, number }
     }
 
-    pub fn was_always(&self, apex: &[u8]) -> bool {
-        self.always.as_ref().is_none_or(|always| always.contains(apex))
+    /// `unseen`: what was wanted before, and nobody has looked at.
+    pub fn behind(mut self, unseen: Option<Wanted>) -> Wanted {
+        for (apex, earlier) in unseen.into_iter().flat_map(|unseen| unseen.changes) {
+            match self.changes.entry(apex) {
+                Vacant(same) => _ = same.insert(earlier),
+                Occupied(mut later) => {
+                    let was_other = earlier.was_other || !earlier.is_file_of(later.get());
+                    later.get_mut().was_other = was_other;
+                }
+            }
+        }
+        self
     }
+}
+
+/// Of zones that are not written down yet it is said each time: they may be by now, or not be any more.
+fn changes(before: &Written, now: &Written) -> impl Iterator<Item = (Apex, Change)> {
+    let owned = |written: &Written, apex: &[u8]| written.find(apex).is_some_and(Zone::is_owned);
+    let is_said = |zone: &Zone| {
+        let said = before.find(&zone.apex).filter(|before| before.is_journaled() && zone.is_journaled());
+        said.is_some_and(|before| (&before.file, &before.allow_update) == (&zone.file, &zone.allow_update))
+    };
+    let wish = |zone: &Zone| Wish {
+        rules: zone.allow_update.clone(),
+        file: zone.file.clone(),
+        is_ours: zone.origin.is_some(),
+    };
+    let said = now.iter().filter(move |zone| zone.is_owned() && !is_said(zone));
+    let gone = before.iter().filter(move |zone| zone.is_owned() && !owned(now, &zone.apex));
+    said.map(move |zone| (zone.apex.clone(), Change::to(Some(wish(zone)))))
+        .chain(gone.map(|zone| (zone.apex.clone(), Change::to(None))))
 }
 
 struct Waiting {
@@ -81,18 +122,17 @@ impl Novices {
         self.zones.is_empty()
     }
 
-    /// These are all that wait.
+    /// From now on these wait, or do not any more.
     pub fn follow(&mut self, wanted: Wanted) {
-        let Wanted { zones, number, always, .. } = wanted;
-        let was_always = |apex: &Apex| always.as_ref().is_none_or(|always| always.contains(apex));
-        let mut before = std::mem::take(&mut self.zones);
-        let waiting = zones.into_iter().map(|(apex, wish)| {
-            let known = before.remove(&apex).filter(|known| known.wish.file == wish.file && was_always(&apex));
+        let number = wanted.number;
+        for (apex, Change { wish, was_other }) in wanted.changes {
+            let known = self.zones.remove(&apex);
+            let Some(wish) = wish else { continue };
+            let known = known.filter(|known| known.wish.file == wish.file && !was_other);
             let (since, is_served) = known.as_ref().map_or((number, false), |known| (known.since, known.is_served));
             let is_stuck = known.is_some_and(|known| known.is_stuck);
-            (apex, Waiting { wish, since, is_served, is_stuck })
-        });
-        self.zones = waiting.collect();
+            self.zones.insert(apex, Waiting { wish, since, is_served, is_stuck });
+        }
     }
 
     /// The configuration of this number has been carried out. Which zones wait for that.
@@ -175,8 +215,25 @@ mod tests {
 
     const Z: &[u8] = b"\x01z\0";
 
-    fn zones(file: &str) -> HashMap<Apex, Wish> {
-        HashMap::from([(Z.into(), Wish { rules: Rules::default(), file: file.into(), is_ours: file == "d" })])
+    /// A zone that is read from this file, `d` is ours; none: it takes no updates.
+    fn zones(file: &str) -> Written {
+        let mut zone = Zone::new(Z.into(), file.into());
+        zone.allow_update = if file.is_empty() { Rules::default() } else { Rules(vec![rule()]) };
+        zone.origin = (file == "d").then(|| "f".into());
+        Written::new(vec![zone])
+    }
+
+    fn rule() -> transfer::allow::Rule {
+        transfer::allow::Rule::from_text("key:ddns").ok().unwrap()
+    }
+
+    /// Configurations with these files, of which nobody has looked at all but the last.
+    fn wanted(files: &[&str], number: u64) -> Wanted {
+        let mut unseen = None;
+        for (step, n) in files.windows(2).zip(number..) {
+            unseen = Some(Wanted::new(&zones(step[0]), &zones(step[1]), None, n).behind(unseen));
+        }
+        unseen.unwrap()
     }
 
     /// What a job finds that serves the zone from this file.
@@ -189,23 +246,23 @@ mod tests {
     #[test]
     fn a_zone_is_let_on_by_a_job_that_began_after_it_was_wanted_and_serves_its_file() {
         let mut novices = Novices::default();
-        novices.follow(Wanted::new(zones("d"), 3, None));
+        novices.follow(wanted(&["", "d"], 3));
         ends(&mut novices, 2, "d");
         assert!(!novices.is_served(Z), "one that is to go and come back, too, may be served from it before");
         ends(&mut novices, 3, "f");
         assert!(!novices.is_served(Z));
         // Configurations that say the same go on meanwhile.
-        novices.follow(Wanted::new(zones("d"), 5, None));
+        novices.follow(wanted(&["d", "d"], 5));
         ends(&mut novices, 4, "d");
         assert!(novices.is_served(Z));
-        novices.follow(Wanted::new(zones("d"), 6, None));
+        novices.follow(wanted(&["d", "d"], 6));
         assert!(novices.is_served(Z));
-        novices.follow(Wanted::new(zones("e"), 7, None));
+        novices.follow(wanted(&["d", "e"], 7));
         assert!(!novices.is_served(Z) && novices.has(Z));
         // What was asked before is no answer now.
         let asked = novices.ask(7);
-        novices.follow(Wanted::new(zones("f"), 8, None));
-        novices.follow(Wanted::new(zones("e"), 9, None));
+        novices.follow(wanted(&["e", "f"], 8));
+        novices.follow(wanted(&["f", "e"], 9));
         novices.let_on(&asked);
         assert!(!novices.is_served(Z));
     }
@@ -213,30 +270,78 @@ mod tests {
     #[test]
     fn what_was_wanted_in_between_counts() {
         let mut novices = Novices::default();
-        novices.follow(Wanted::new(zones("d"), 1, None));
+        novices.follow(wanted(&["", "d"], 1));
         ends(&mut novices, 1, "d");
-        let off = Wanted::new(HashMap::new(), 2, None);
-        let on = Wanted::new(zones("d"), 3, Some(off));
-        assert!(!on.was_always(Z));
-        novices.follow(on);
+        novices.follow(wanted(&["d", "", "d"], 2));
         ends(&mut novices, 2, "d");
         assert!(!novices.is_served(Z));
-        let more = Wanted::new(zones("d"), 5, Some(Wanted::new(zones("d"), 4, None)));
-        assert!(more.was_always(Z));
-        assert!(!Wanted::new(zones("d"), 6, Some(Wanted::new(zones("e"), 5, None))).was_always(Z));
+        for (files, was_other) in [
+            (&["d", "", "d"][..], Some(true)),
+            (&["d", "e", "d"], Some(true)),
+            (&["e", "d", "d"], Some(false)),
+            (&["e", "e", "e"], Some(false)),
+            (&["d", "d", "d"], None),
+            (&["", "d", "e", "e"], Some(true)),
+            (&["", "", "d"], Some(false)),
+            (&["d", "e", ""], Some(true)),
+        ] {
+            let found = wanted(files, 1).changes.remove(Z).map(|change| change.was_other);
+            assert_eq!(found, was_other, "{files:?}");
+        }
+    }
+
+    /// Its twin goes through all that the configurations say.
+    #[test]
+    fn who_is_told_what_has_changed_knows_what_all_say() {
+        let mut state = 7_u64;
+        let mut draw = |below: u64| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (state >> 33) % below
+        };
+        let said = |zone: u8, files: &[u64]| {
+            let mut zone =
+                Zone::new([1, b'a' + zone, 0].into(), ["d", "e", "f", ""][files[usize::from(zone)] as usize].into());
+            zone.allow_update = if zone.file.as_os_str().is_empty() { Rules::default() } else { Rules(vec![rule()]) };
+            zone.origin = (zone.file == Path::new("d")).then(|| "f".into());
+            zone
+        };
+        let written = |files: &[u64]| Written::new((0..3).map(|zone| said(zone, files)).collect());
+        let (mut novices, mut twin) = (Novices::default(), HashMap::<Apex, (PathBuf, u64)>::new());
+        let (mut before, mut unseen, mut since_look) = (written(&[3; 3]), None, vec![]);
+        for number in 1..2000 {
+            let files: Vec<u64> = (0..3).map(|_| draw(4)).collect();
+            let now = if draw(3) == 0 { before.clone() } else { written(&files) };
+            unseen = Some(Wanted::new(&before, &now, None, number).behind(unseen));
+            since_look.push(now.clone());
+            before = now;
+            if draw(2) == 0 {
+                continue;
+            }
+            novices.follow(unseen.take().unwrap());
+            let wanted = before.iter().filter(|zone| zone.is_owned()).map(|zone| {
+                let always =
+                    |file: &PathBuf| since_look.iter().all(|said| said.find(&zone.apex).unwrap().file == *file);
+                let known = twin.get(&zone.apex).filter(|(file, _)| always(file));
+                (zone.apex.clone(), known.cloned().unwrap_or((zone.file.clone(), number)))
+            });
+            twin = wanted.collect();
+            since_look.clear();
+            let found = novices.zones.iter().map(|(apex, w)| (apex.clone(), (w.wish.file.clone(), w.since)));
+            assert_eq!(found.collect::<HashMap<_, _>>(), twin, "{number}");
+        }
     }
 
     #[test]
     fn what_was_written_down_is_served_before_updates_come() {
         let mut novices = Novices::default();
-        novices.follow(Wanted::new(zones("f"), 1, None));
+        novices.follow(wanted(&["", "f"], 1));
         ends(&mut novices, 1, "f");
         assert!(novices.are_due());
         assert_eq!(novices.served().collect::<Vec<_>>(), [(Z, false)]);
         novices.move_to(Z, "d".into());
         ends(&mut novices, 2, "f");
         assert!(!novices.is_served(Z), "another job that knows nothing of it");
-        novices.follow(Wanted::new(zones("d"), 3, None));
+        novices.follow(wanted(&["f", "d"], 3));
         ends(&mut novices, 3, "d");
         assert_eq!(novices.served().collect::<Vec<_>>(), [(Z, true)]);
         novices.take(Z);

@@ -12,14 +12,13 @@ use crate::update::adoption::{self, Ready, Written};
 use crate::update::ahead::Made;
 use crate::update::intake::Unmade;
 use crate::update::ledger::is_taken_away;
-use crate::update::novices::Wanted;
+use crate::update::novices::{Change, Wanted, Wish};
 use std::collections::HashMap;
 use std::io;
 use std::sync::Arc;
 use std::sync::mpsc::{Sender, TryRecvError};
 use std::time::Instant;
 use store::atomic::Prepared;
-use transfer::allow::Rules;
 use transfer::record::is_newer;
 
 /// Zones that are looked at in one go, of those that are to be taken in.
@@ -36,7 +35,7 @@ pub(super) struct Coming {
     /// Those that are being written down.
     adoption: Option<Adoption>,
     /// Those that lack their last updates, and take none. Bound: as many as are configured.
-    pub lacking: HashMap<Box<[u8]>, Rules>,
+    pub lacking: HashMap<Box<[u8]>, Wish>,
     /// Who waits until all take updates that can. Bound: reloads, while zones are written down.
     pub settling: Vec<Sender<()>>,
     unadopted: Seldom,
@@ -77,17 +76,38 @@ impl Overtaken {
 impl Updates {
     pub(super) fn adopt(&mut self, mut wanted: Wanted) {
         let left = self.ledger.adopt(&mut wanted);
-        self.state.set_frozen(self.ledger.frozen());
-        let mut books = self.press.hold();
+        left.iter().for_each(|apex| self.state.freeze(apex, false));
+        let press = Arc::clone(&self.press);
+        let mut books = press.hold();
         left.iter().for_each(|apex| books.unwritten.leave(apex));
         // Nothing of these is to be brought to where it was any more, and the journal need not keep it.
         let mut away: Vec<_> = books.unwritten.all_unfit().into_keys().collect();
         away.retain(|apex| is_taken_away(&self.ledger.file_of(apex)));
         away.iter().for_each(|apex| books.unwritten.is_fit(apex));
-        let unwritten = &books.unwritten;
-        let lacking = wanted.zones.extract_if(|apex, _| unwritten.unfit(apex).is_some());
-        let lacking: HashMap<_, _> = lacking.map(|(apex, wish)| (apex, wish.rules)).collect();
-        for (apex, why) in lacking.keys().filter_map(|apex| Some((apex, unwritten.unfit(apex)?))) {
+        self.set_aside(&mut wanted, &books);
+        // Whoever has made a zone anew under an old name would have what that was.
+        let is_ours = |change: &Change| change.wish.as_ref().is_some_and(|wish| wish.is_ours);
+        let are_back = wanted.changes.iter().filter(|(apex, change)| is_ours(change) && !books.novices.has(apex));
+        let are_back: Vec<_> = are_back.map(|(apex, _)| name(apex)).collect();
+        if let Some(first) = are_back.first() {
+            let facts: [(&str, &dyn std::fmt::Display); 2] = [("zones", &are_back.len()), ("first", first)];
+            log::warn("zones go on as their updates have left them", &facts);
+        }
+        books.novices.follow(wanted);
+        self.later.coming.are_some = !books.novices.is_empty();
+    }
+
+    /// Zones that lack their last updates take none, and those of them that have them now are wanted like others.
+    fn set_aside(&mut self, wanted: &mut Wanted, books: &Books) {
+        let lacking = &mut self.later.coming.lacking;
+        // What is said now counts.
+        wanted.changes.keys().for_each(|apex| _ = lacking.remove(apex));
+        let fit = lacking.extract_if(|apex, _| books.unwritten.unfit(apex).is_none());
+        wanted.changes.extend(fit.map(|(apex, wish)| (apex, Change { wish: Some(wish), was_other: false })));
+        let is_unfit = |apex: &[u8], change: &Change| change.wish.is_some() && books.unwritten.unfit(apex).is_some();
+        let unfit = wanted.changes.extract_if(|apex, change| is_unfit(apex, change));
+        lacking.extend(unfit.filter_map(|(apex, change)| Some((apex, change.wish?))));
+        for (apex, why) in lacking.keys().filter_map(|apex| Some((apex, books.unwritten.unfit(apex)?))) {
             if self.state.set_lacking(apex, why) {
                 let file = self.ledger.file_of(apex);
                 let facts: [(&str, &dyn std::fmt::Display); 3] =
@@ -98,16 +118,6 @@ impl Updates {
                 );
             }
         }
-        self.later.coming.lacking = lacking;
-        // Whoever has made a zone anew under an old name would have what that was.
-        let are_back = wanted.zones.iter().filter(|(apex, wish)| wish.is_ours && !books.novices.has(apex));
-        let are_back: Vec<_> = are_back.map(|(apex, _)| name(apex)).collect();
-        if let Some(first) = are_back.first() {
-            let facts: [(&str, &dyn std::fmt::Display); 2] = [("zones", &are_back.len()), ("first", first)];
-            log::warn("zones go on as their updates have left them", &facts);
-        }
-        books.novices.follow(wanted);
-        self.later.coming.are_some = !books.novices.is_empty();
     }
 
     /// Has zones written down that were never updated before, and makes those that are served from what was written such as take updates.

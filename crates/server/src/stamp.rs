@@ -96,9 +96,11 @@ impl Settled {
         Settled { fine: before(TICK), coarse: before(COARSE_TICK + TICK) }
     }
 
+    /// Either time will do: whoever writes again changes both, but that of the last change of any kind nobody can set, and the other one may have been set to a
+    /// time to come.
     fn has(&self, modified: (i64, i64), changed: (i64, i64)) -> bool {
         let is_coarse = (modified.1, changed.1) == (0, 0);
-        modified < if is_coarse { self.coarse } else { self.fine }
+        modified.min(changed) < if is_coarse { self.coarse } else { self.fine }
     }
 }
 
@@ -246,6 +248,10 @@ mod tests {
             ((98, 0), (98, 0), true),
             ((99, 0), (99, 0), false),
             ((100, 0), (100, 0), false),
+            // Somebody has set a time to come.
+            ((200, 0), (100, 900), true),
+            ((200, 0), (100, 960), false),
+            ((200, 0), (98, 0), true),
         ] {
             assert_eq!(settled.has(modified, changed), is_settled, "{modified:?}, {changed:?}");
         }

@@ -14,6 +14,7 @@ use crate::publisher::includes::Includes;
 use crate::state::{Event, State};
 use front::locks::hold;
 use std::collections::BTreeSet;
+use std::iter;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
@@ -61,7 +62,7 @@ struct Known {
     laid: Includes,
     /// By those that were laid over the one before, maybe while this one was made.
     laid_before: Includes,
-    /// Folders of files that are included, as far as they are watched.
+    /// Folders of files that are included, and of links on the way to these, as far as they are watched.
     including: BTreeSet<PathBuf>,
     /// Folders in which links on the way to those of zones stand.
     links: BTreeSet<PathBuf>,
@@ -129,9 +130,13 @@ impl Folders {
             let is_told = of(known).insert(zone, included);
             let Some(folder) = included.parent().filter(|folder| has_room(&known.including, folder)) else { continue };
             is_new |= is_told;
-            known.including.insert(folder.to_path_buf());
-            // Also of one that is known: the folder may be another by now.
-            self.add(known, folder);
+            for folder in iter::once(folder.to_path_buf()).chain(links_to(folder)) {
+                if has_room(&known.including, &folder) {
+                    // Also of one that is known: the folder may be another by now.
+                    self.add(known, &folder);
+                    known.including.insert(folder);
+                }
+            }
         }
         is_new
     }
@@ -177,6 +182,12 @@ impl Folders {
         for folder in files.filter_map(|file| file.parent()) {
             if has_room(&wanted, folder) {
                 wanted.insert(folder.to_path_buf());
+            }
+        }
+        let links: Vec<PathBuf> = wanted.iter().flat_map(|folder| links_to(folder)).collect();
+        for folder in links {
+            if has_room(&wanted, &folder) {
+                wanted.insert(folder);
             }
         }
         wanted.iter().for_each(|folder| self.add(known, folder));

@@ -4,6 +4,7 @@ use crate::history::{self, Recorder};
 use crate::images;
 use crate::images::held::Gate;
 use crate::log;
+use crate::publisher::NAMED_MAX;
 use crate::publisher::jobs::Why;
 use crate::state::State;
 use std::collections::{HashMap, HashSet};
@@ -47,11 +48,16 @@ impl By {
 /// Keeps what has passed the gate in the history, but for zones that are not served so. False: it could not be written.
 pub fn record(recorder: &mut Recorder, state: &State, gate: &Gate, unfit: &HashSet<&[u8]>, by: &By) -> bool {
     let is_kept = recorder.note(gate.take(unfit), &|apex| by.author(apex));
+    let mut unnumbered = 0;
     for (apex, is_unnumbered) in gate.take_unnumbered() {
         state.set_unnumbered(&apex, is_unnumbered);
-        if is_unnumbered {
+        unnumbered += usize::from(is_unnumbered);
+        if is_unnumbered && unnumbered <= NAMED_MAX {
             log::warn("a zone was edited without a new serial", &[("zone", &images::name(&apex))]);
         }
+    }
+    if let Some(more) = unnumbered.checked_sub(NAMED_MAX).filter(|more| *more > 0) {
+        log::warn("more zones were edited without a new serial", &[("zones", &more)]);
     }
     is_kept
 }

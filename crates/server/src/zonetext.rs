@@ -129,7 +129,7 @@ fn is_whole(zone: &Zone, text: &[u8]) -> io::Result<()> {
 fn has_lines(text: &[u8]) -> io::Result<()> {
     match text.get(..LINE_MAX) {
         Some(begin) if !begin.contains(&b'\n') => {
-            let why = format!("no line ends in its first {LINE_MAX} octets: it is no zone file");
+            let why = format!("no line ends in {LINE_MAX} octets of it: it is no zone file");
             Err(io::Error::new(io::ErrorKind::InvalidData, why))
         }
         _ => Ok(()),
@@ -413,11 +413,11 @@ impl Files for Includes<'_> {
         // What leads to it may be mended.
         let stamp = stamp.filter(|stamp| found.is_ok() != (*stamp == Stamp::ABSENT));
         let mut text = Vec::new();
-        // Its beginning first: of a file with a hole of a TiB all would be taken into memory.
+        // Piece by piece: of a file with a hole of a TiB all would be taken into memory.
         let read = found.and_then(|mut file| {
-            Read::take(&mut file, LINE_MAX as u64).read_to_end(&mut text)?;
-            has_lines(&text)?;
-            file.read_to_end(&mut text)?;
+            while let n @ 1.. = Read::take(&mut file, LINE_MAX as u64).read_to_end(&mut text)? {
+                has_lines(&text[text.len() - n..])?;
+            }
             is_as_numbered(self.zone, &wanted)
         });
         let read = read.map(|()| text);

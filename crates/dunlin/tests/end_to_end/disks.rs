@@ -125,6 +125,25 @@ fn an_edit_that_takes_a_new_image_is_told_of_when_it_is_served_and_keeps_no_othe
     assert_eq!(server.short(&folder, &["n7.many.z.example", "A"]), "");
 }
 
+/// What has come beside it takes an image, for it lies below another zone.
+#[test]
+fn a_zone_is_for_whom_it_is_now_though_the_disk_is_full() {
+    let folder = folder();
+    let with = |who: &str, more: &str| {
+        let zone = format!("[[zone]]\nname = \"few.example\"\nfile = \"few.zone\"\nallow-query = [\"{who}\"]\n");
+        folder.configure(&format!("{CONFIGURATION}{zone}{more}"));
+    };
+    folder.write("few.zone", ZONE);
+    with("any", "");
+    let server = serve(&folder);
+    let answer = || server.short(&folder, &["few.example", "NS"]);
+    assert_eq!(answer(), "ns.few.example.\n");
+    limit(&server, "100");
+    with("none", "[[zone]]\nname = \"below.few.example\"\nfile = \"few.zone\"\n");
+    folder.refuses(&["reload"], "no new image, the old one stays");
+    assert_eq!(answer(), "");
+}
+
 /// As a fold leaves them that has room for the files of zones and none for the image; one zone lies below the other, so they are not laid together.
 #[test]
 fn a_start_on_a_full_disk_answers_though_what_has_changed_takes_a_new_image() {

@@ -134,7 +134,16 @@ impl Publisher {
         let (access, unserved) = (Access::of(&now), Arc::clone(&now.unserved));
         drop(now);
         self.state.set_no_new_image(found.as_ref().err().map(ToString::to_string));
-        let shelved = found.map_err(|e| vec![format!("no new image, the old one stays: {e}")])?;
+        let shelved = match found {
+            Ok(shelved) => shelved,
+            Err(e) => {
+                // A disk that is full is no reason to go on serving zones to others than they are for now.
+                if !self.forsakes(config) && self.press.current().image.is_whole() {
+                    self.admit(config);
+                }
+                return Err(vec![format!("no new image, the old one stays: {e}")]);
+            }
+        };
         let (zones, mut serving) = ready(shelved, config, self.served.generation + 1, self.served.said.clone());
         // What is laid over an image is not in the image.
         let is_other = serving.manifest.image() != self.served.manifest.image() || was_laid_over;

@@ -140,7 +140,7 @@ impl Publisher {
     }
 
     /// Serves what is served to whom it is for now. False: it was for the same before.
-    fn admit(&mut self, config: &Config) -> bool {
+    pub(super) fn admit(&mut self, config: &Config) -> bool {
         let now = self.press.current();
         let access = access(&now.image, config);
         if access == Access::of(&now) {

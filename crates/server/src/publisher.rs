@@ -19,6 +19,7 @@ pub(crate) mod jobs;
 mod over;
 pub(crate) mod press;
 mod shares;
+pub(crate) mod unrecorded;
 pub(crate) mod vigil;
 pub(crate) mod watcher;
 

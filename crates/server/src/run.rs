@@ -80,6 +80,8 @@ use updating::{Updating, adopt, caution_of_keys, wish};
 
 /// Descriptors for sockets, and for as many TCP connections as are allowed.
 const SPARE_FILES: u64 = 512;
+/// So long whoever stops the server waits for the history to have what is served: a disk may never answer.
+const RECORDED_WITHIN: Duration = Duration::from_secs(5);
 /// Descriptors that an answering thread has beside those it listens on.
 const FILES_PER_THREAD: usize = 2;
 /// Descriptors of a task thread: for each question that may be open, and the ports that wait to be used again.
@@ -204,6 +206,7 @@ pub fn serve(config: &Config, reread: &Reread<'_>, on_ready: impl FnOnce(&[Socke
     };
     let attended = attend(config, reread, &inbox, &jobs, state.secondaries.as_ref(), &adopt);
     systemd::tell(systemd::STOPPING);
+    state.unrecorded.settle(RECORDED_WITHIN);
     threads.stop(&shared.stop);
     state.keeper.get().into_iter().for_each(Keeper::finish);
     drop(doors);

@@ -10,6 +10,7 @@ use crate::images::{self, Problem};
 use crate::json::Json;
 use crate::kept::Order;
 use crate::publisher::press::Press;
+use crate::publisher::unrecorded::Unrecorded;
 use crate::publisher::watcher::Folders;
 use crate::resolving::keeper::Keeper;
 use crate::secondaries::Secondaries;
@@ -201,6 +202,8 @@ pub struct State {
     /// Zones whose content is another than their serial was first served with. Bound: `UNNUMBERED_MAX`.
     unnumbered: Mutex<Names>,
     intake: OnceLock<Intake>,
+    /// What is served and not in the history yet.
+    pub unrecorded: Unrecorded,
     inspected: Mutex<Inspected>,
 }
 
@@ -242,6 +245,7 @@ impl State {
             unnumbered: Mutex::default(),
             inspected: Mutex::default(),
             intake: OnceLock::new(),
+            unrecorded: Unrecorded::default(),
         }
     }
 

@@ -98,6 +98,26 @@ fn a_long_zone_is_held_for_what_a_short_one_is_held_for() {
     }
 }
 
+/// The next start knows what was served, though nobody has waited for anything.
+#[test]
+fn what_was_served_when_the_server_was_stopped_counts() {
+    let folder = Folder::new();
+    let with = |serial: u32| {
+        folder.write("zones/z.example.zone", &ZONE.replace("host 7 ", &format!("host {serial} ")));
+    };
+    with(1);
+    for round in 1..5 {
+        let server = serve(&folder);
+        let is = |serial: u32| server.short(&folder, &["z.example", "SOA"]).contains(&format!(" {serial} "));
+        assert!(is(10 * round - 9), "{round}");
+        with(10 * round + 1);
+        eventually("the next version", || is(10 * round + 1));
+        server.signal("TERM");
+        assert_eq!(server.ended(), Some(0));
+        with(10 * round);
+    }
+}
+
 #[test]
 fn a_zone_without_apex_ns_is_not_served_even_by_force() {
     let folder = Folder::new();

@@ -58,6 +58,8 @@ impl Publisher {
         drop(now);
         let Some(stage) = stage else { return Ok(None) };
         let (written, by, kept) = (self.served.written.clone(), Arc::clone(config), left.clone());
+        let state = Arc::clone(&self.state);
+        let _unrecorded = state.unrecorded.begin();
         let pressed =
             self.press.have_done(move |press, books| pressed(press, books, &about, &kept, stage, &written, &by));
         let Some(pressed) = pressed else { return Ok(None) };

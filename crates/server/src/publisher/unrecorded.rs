@@ -1,0 +1,87 @@
+//! Versions that are served, and that the history does not have yet: for some milliseconds, or as long as others keep the disk and the processors busy.
+//! Whoever stops the server waits for that. The next start would weigh, and number, what it reads against the version before.
+
+use front::locks::hold;
+use std::sync::{Condvar, Mutex};
+use std::time::Duration;
+
+#[derive(Default)]
+pub struct Unrecorded {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    is_some: bool,
+    is_over: bool,
+}
+
+/// Until this is dropped.
+pub struct Serving<'u>(&'u Unrecorded);
+
+impl Unrecorded {
+    /// Something is served soon. When the server stops it is not: then this waits for the end of the process.
+    pub fn begin(&self) -> Serving<'_> {
+        let mut state = hold(&self.state);
+        while state.is_over {
+            state = self.changed.wait(state).unwrap_or_else(|e| e.into_inner());
+        }
+        state.is_some = true;
+        Serving(self)
+    }
+
+    /// Nothing is served any more that is not recorded, unless it takes longer than this.
+    pub fn settle(&self, patience: Duration) {
+        let mut state = hold(&self.state);
+        state.is_over = true;
+        let _ = self.changed.wait_timeout_while(state, patience, |state| state.is_some);
+    }
+}
+
+impl Drop for Serving<'_> {
+    fn drop(&mut self) {
+        hold(&self.0.state).is_some = false;
+        self.0.changed.notify_all();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+
+    #[test]
+    fn who_stops_waits_for_what_is_served_and_nothing_more_is() {
+        let (unrecorded, steps) = (Arc::new(Unrecorded::default()), Arc::new(AtomicUsize::new(0)));
+        unrecorded.settle(Duration::ZERO);
+        *hold(&unrecorded.state) = State::default();
+        let serving = unrecorded.begin();
+        let other = {
+            let (unrecorded, steps) = (Arc::clone(&unrecorded), Arc::clone(&steps));
+            std::thread::spawn(move || {
+                unrecorded.settle(Duration::from_secs(60));
+                steps.fetch_add(1, SeqCst)
+            })
+        };
+        while !hold(&unrecorded.state).is_over {
+            std::thread::yield_now();
+        }
+        assert_eq!(steps.fetch_add(1, SeqCst), 0, "it is not recorded yet");
+        drop(serving);
+        assert_eq!(other.join().unwrap(), 1);
+        // Whoever comes later stays there; the test ends all the same.
+        std::thread::spawn(move || {
+            let _serving = unrecorded.begin();
+            panic!("nothing is served any more");
+        });
+    }
+
+    #[test]
+    fn a_disk_that_never_answers_is_not_waited_for_for_ever() {
+        let unrecorded = Unrecorded::default();
+        let _serving = unrecorded.begin();
+        unrecorded.settle(Duration::from_millis(1));
+    }
+}

@@ -81,9 +81,16 @@ fn with_zones(config: Config) -> Result<(Config, Vec<Zone>), Vec<Complaint>> {
 /// What will go wrong at the start, though the configuration says what it means.
 fn warnings(config: &Config, zones: &[Zone]) -> Vec<String> {
     let mut warnings: Vec<String> = config.keys.outdated().map(|key| format!("{OUTDATED}: {}", key.text())).collect();
+    let others = User { name: "others".into(), uid: NOBODY, gid: NOBODY };
+    let is_open = |file: &&Path| findings::unreadable_by(&others, file).is_none();
+    let open = config.secrets().filter(is_open);
+    warnings.extend(open.map(|file| format!("{} may be read by everybody here: chmod o= it", file.display())));
     warnings.extend(of_user(config, zones));
     warnings
 }
+
+/// Nobody has this number.
+const NOBODY: u32 = u32::MAX - 1;
 
 /// What the user cannot do that the server will be.
 fn of_user(config: &Config, zones: &[Zone]) -> Vec<String> {
@@ -92,7 +99,8 @@ fn of_user(config: &Config, zones: &[Zone]) -> Vec<String> {
         // Secrets, too: it is root who reads them at the start, and this user at a reload.
         Ok(Some(user)) => {
             let files = config.files().chain(zones.iter().map(|zone| &*zone.file));
-            files.filter_map(|file| hidden_from(&user, file)).collect()
+            let kept = zones.iter().filter(|zone| zone.write_back.is_some()).filter_map(|zone| closed_to(&user, zone));
+            files.filter_map(|file| hidden_from(&user, file)).chain(kept).collect()
         }
         Ok(None) => vec![format!("the user {name} does not exist; create it, or write user = \"\"")],
         Err(e) => vec![format!("the user {name} cannot be looked up: {e}")],
@@ -113,6 +121,13 @@ fn hidden_from(user: &User, file: &Path) -> Option<String> {
     let place = findings::unreadable_by(user, file)?;
     let (file, name, place) = (file.display(), &user.name, place.display());
     Some(format!("{file} cannot be read by {name}, whom the server runs as: see the mode of {place}"))
+}
+
+/// A zone is written back into a new file beside its own, which takes its name.
+fn closed_to(user: &User, zone: &Zone) -> Option<String> {
+    let place = findings::unwritable_by(user, zone.origin().parent()?)?;
+    let (file, name, place) = (zone.origin().display(), &user.name, place.display());
+    Some(format!("{file} cannot be written back by {name}, whom the server runs as: see the mode of {place}"))
 }
 
 pub fn compile(args: &Compile) -> Exit {

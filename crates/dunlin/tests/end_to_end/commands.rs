@@ -259,10 +259,20 @@ fn a_check_by_root_names_a_secret_that_the_servers_user_may_not_read() {
         std::fs::set_permissions(folder.0.join("ddns.key"), Permissions::from_mode(mode)).unwrap();
         let mut check = at_home(&folder.0, Command::new("unshare"));
         let output = check.args(["-Ur", env!("CARGO_BIN_EXE_dunlin"), "check", "-c", "dunlin.toml"]).output().unwrap();
-        text(&output.stdout)
+        text(&output.stdout) + &text(&output.stderr)
     };
     assert!(said_of(0o600).contains("warning: ddns.key cannot be read by nobody, whom the server runs as"));
-    assert!(!said_of(0o644).contains("ddns.key"));
+    let said = said_of(0o644);
+    assert!(!said.contains("cannot be read") && said.contains("ddns.key may be read by everybody here"), "{said}");
+    // The zone is written back into its folder.
+    folder.write("own.zone", updates::ZONE);
+    let with = written.replacen("file = \"z.zone\"", "file = \"own.zone\"\nwrite-back = \"1s\"", 1);
+    folder.write("dunlin.toml", &with.replace("user = \"\"", "user = \"nobody\""));
+    for (mode, is_closed) in [(0o755, true), (0o777, false)] {
+        std::fs::set_permissions(&folder.0, Permissions::from_mode(mode)).unwrap();
+        let said = said_of(0o644);
+        assert_eq!(said.contains("own.zone cannot be written back by nobody"), is_closed, "{said}");
+    }
 }
 
 /// As when something has gone wrong, and the server is to say what it does.

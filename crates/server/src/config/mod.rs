@@ -246,6 +246,10 @@ impl Config {
         self.sources.iter().map(|(file, _)| &**file)
     }
 
+    pub fn secrets(&self) -> impl Iterator<Item = &Path> {
+        self.files().filter(|file| Some(*file) != self.file.as_deref())
+    }
+
     /// True if reading it again would find the same.
     pub fn is_as_read(&self) -> bool {
         self.sources.iter().all(|(file, stamp)| stamp.is_some() && Stamp::of(file) == *stamp)

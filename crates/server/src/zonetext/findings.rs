@@ -298,15 +298,26 @@ impl fmt::Display for Findings {
 /// The first of a path's folders, or the file itself, that `user` may not read. Goes by owner, group and mode alone:
 /// further groups and access lists may still allow it, so this is worth a warning and no more.
 pub fn unreadable_by(user: &User, path: &Path) -> Option<PathBuf> {
+    closed_to(user, path, 0o4)
+}
+
+/// The same of a folder in which `user` may make no files.
+pub fn unwritable_by(user: &User, folder: &Path) -> Option<PathBuf> {
+    let here = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
+    closed_to(user, here, 0o3)
+}
+
+/// `bits`: what he is to have of where it ends. Through the folders on the way he is to come.
+fn closed_to(user: &User, path: &Path, bits: u32) -> Option<PathBuf> {
     let path = path.canonicalize().ok()?;
     let mut places: Vec<&Path> = path.ancestors().collect();
     places.reverse();
-    places.into_iter().find(|p| !may_read(user, p)).map(Path::to_path_buf)
+    let is_closed = |place: &&Path| !has(user, place, if **place == *path { bits } else { 0o1 });
+    places.into_iter().find(is_closed).map(Path::to_path_buf)
 }
 
-fn may_read(user: &User, path: &Path) -> bool {
+fn has(user: &User, path: &Path, bits: u32) -> bool {
     let Ok(m) = std::fs::metadata(path) else { return true };
-    let bit = if m.is_dir() { 0o1 } else { 0o4 };
     let shift = if m.uid() == user.uid {
         6
     } else if m.gid() == user.gid {
@@ -314,7 +325,7 @@ fn may_read(user: &User, path: &Path) -> bool {
     } else {
         0
     };
-    user.uid == 0 || m.mode() & (bit << shift) != 0
+    user.uid == 0 || m.mode() >> shift & bits == bits
 }
 
 #[cfg(test)]
@@ -338,6 +349,10 @@ mod tests {
         assert_eq!(unreadable_by(&stranger, &file), None);
         mode(&folder.join("inner"), 0o700);
         assert_eq!(unreadable_by(&stranger, &file), Some(folder.join("inner").canonicalize().unwrap()));
+        for (is, closed) in [(0o755, true), (0o757, false), (0o756, true), (0o700, true), (0o777, false)] {
+            mode(&folder.join("inner"), is);
+            assert_eq!(unwritable_by(&stranger, &folder.join("inner")).is_some(), closed, "{is:o}");
+        }
         let _ = std::fs::remove_dir_all(&folder);
     }
 }

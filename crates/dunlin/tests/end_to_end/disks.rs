@@ -722,10 +722,7 @@ fn a_check_of_a_zone_whose_file_is_gone_says_what_the_server_does() {
     let check = folder.dunlin(&["check", "-c", "dunlin.toml"]);
     let said = text(&check.stdout);
     assert!(check.status.success(), "{said}{}", text(&check.stderr));
-    assert!(
-        said.starts_with("warning: z.zone is not there; zone z.example. is as its updates have left it\n"),
-        "{said}"
-    );
+    assert!(said.contains("warning: z.zone is not there; zone z.example. is as its updates have left it\n"), "{said}");
     folder.does(&["reload"]);
     let server = after_a_kill(server, &folder);
     assert_eq!(server.short(&folder, &["new.z.example", "A"]), "192.0.2.9\n");

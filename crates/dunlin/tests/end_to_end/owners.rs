@@ -4,6 +4,25 @@ use crate::running::{DIRECTORY, Folder, Server, eventually, read, text};
 use crate::updates::{CONFIGURATION, DDNS, ZONE, after_a_kill, folder, serve, update};
 use std::fs;
 
+/// Its rules stay as they are, so nobody says of it what he said before.
+#[test]
+fn a_zone_whose_own_file_is_taken_away_begins_anew_from_the_configured_one() {
+    let folder = folder();
+    let server = serve(&folder);
+    assert_eq!(update(&server, &[], DDNS, "zone z.example\nadd new.z.example 60 A 192.0.2.9"), "");
+    for entry in fs::read_dir(folder.0.join("data/journal")).unwrap().map(Result::unwrap) {
+        if entry.file_name().to_string_lossy().starts_with("z.example.") {
+            fs::remove_file(entry.path()).unwrap();
+        }
+    }
+    folder.write("z.zone", &ZONE.replace(" 7 ", " 20 "));
+    folder.configure(&format!("{CONFIGURATION}\n"));
+    folder.does(&["reload"]);
+    let more = || update(&server, &[], DDNS, "zone z.example\nadd more.z.example 60 A 192.0.2.8");
+    eventually("updates", || more().is_empty());
+    assert_eq!(server.short(&folder, &["more.z.example", "A"]), "192.0.2.8\n");
+}
+
 /// The zone leaves the configuration before its changes are in any file.
 #[test]
 fn a_zone_that_goes_just_after_an_update_comes_back_with_it() {

@@ -368,7 +368,8 @@ impl Ledger {
         self.zones.get(apex)
     }
 
-    /// Zones that take updates have other rules from now on: they are taken out of what is wanted. Others are none any more: which, is returned.
+    /// Zones that take updates have other rules from now on: what is wanted of them is done. Others take none any more, or not before they are served once
+    /// more: which, is returned, and what is wanted of them is left.
     pub fn adopt(&mut self, wanted: &mut Wanted) -> Vec<Box<[u8]>> {
         self.history = wanted.history.unwrap_or(self.history);
         let mut left = Vec::new();
@@ -378,7 +379,7 @@ impl Ledger {
                 Some(wish) => zone.rules = wish.rules,
                 None => left.extend(self.zones.remove_entry(apex).map(|(apex, _)| apex)),
             }
-            self.zones.contains_key(apex)
+            !self.zones.contains_key(apex)
         });
         left
     }
@@ -563,6 +564,8 @@ pub fn entry(zone: &[u8], who: String, diff: Diff) -> Entry {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::Written;
+    use crate::update::novices::{Change, Wish};
     use std::time::Duration;
     use transfer::Record;
 
@@ -667,6 +670,38 @@ mod tests {
         ledger = Ledger::open(&data, History { age: Duration::MAX, octets: u64::MAX }).unwrap().0;
         ledger.keep(vec![change(9).encode()], || ()).0.unwrap();
         assert!(catch_up(&data, &lacking).is_err());
+        std::fs::remove_dir_all(&data).unwrap();
+    }
+
+    #[test]
+    fn what_is_wanted_of_a_zone_is_done_or_left_for_when_it_is_served_once_more() {
+        let data = std::env::temp_dir().join(format!("dunlin-ledger-{}-adopts", std::process::id()));
+        let _ = std::fs::remove_dir_all(&data);
+        std::fs::create_dir_all(&data).unwrap();
+        let mut ledger = Ledger::open(&data, History { age: Duration::MAX, octets: u64::MAX }).unwrap().0;
+        let apex = |name: u8| Box::<[u8]>::from([1, name, 0]);
+        let wish = |is_ours| Wish { rules: Rules(vec![]), file: "f".into(), is_ours };
+        let rules = || Rules(vec![transfer::allow::Rule::from_text("key:ddns").ok().unwrap()]);
+        b"abcdx".iter().for_each(|name| _ = ledger.zones.insert(apex(*name), Owned::new(rules())));
+        let none = Written::default();
+        let mut wanted = Wanted::new(&none, &none, None, 1);
+        for (name, wish, was_other) in [
+            (b'a', Some(wish(true)), false),
+            (b'b', Some(wish(true)), true),
+            (b'c', Some(wish(false)), false),
+            (b'd', None, false),
+            (b'n', Some(wish(true)), false),
+        ] {
+            wanted.changes.insert(apex(name), Change { wish, was_other });
+        }
+        let mut left = ledger.adopt(&mut wanted);
+        left.sort();
+        assert_eq!(left, [apex(b'b'), apex(b'c'), apex(b'd')]);
+        let mut are_to_come: Vec<_> = wanted.changes.iter().filter(|(_, change)| change.wish.is_some()).collect();
+        are_to_come.sort_by_key(|(apex, _)| (*apex).clone());
+        assert_eq!(are_to_come.iter().map(|(apex, _)| apex[1]).collect::<Vec<_>>(), *b"bcn");
+        assert!(ledger.zones[&apex(b'a')].rules == Rules(vec![]) && ledger.zones[&apex(b'x')].rules == rules());
+        assert_eq!(ledger.zones.len(), 2);
         std::fs::remove_dir_all(&data).unwrap();
     }
 

@@ -29,7 +29,7 @@ use crate::images::{fingerprint_of, name};
 use crate::log;
 use crate::publisher::press::{DIGEST_AFTER, Press};
 use crate::publisher::watcher::Folders;
-use crate::stamp::may_be_there;
+use crate::stamp::{may_be_there, written_at};
 use crate::state::State;
 use crate::update::ahead::Made;
 use crate::update::digest;
@@ -471,10 +471,9 @@ pub fn is_edited(data_dir: &Path, zone: &Zone) -> bool {
     is != NONE && !origin.known().iter().any(|known| known.is(&is))
 }
 
-/// Whether the time at which a file was written is to come, as its file system has it: an archive may have been made by a wrong clock.
+/// Whether the time at which a file was written is to come, as its file system has it: the clock has been wrong, and set right since.
 fn is_ahead(file: &Path) -> bool {
-    let modified = std::fs::metadata(file).and_then(|m| m.modified());
-    modified.is_ok_and(|at| at.duration_since(SystemTime::now()).is_ok_and(|ahead| ahead > RETRY))
+    written_at(file).is_ok_and(|at| at.duration_since(SystemTime::now()).is_ok_and(|ahead| ahead > RETRY))
 }
 
 /// That is served.

@@ -2,7 +2,7 @@
 
 use crate::publisher::vigil::Vigil;
 use std::ffi::OsStr;
-use std::fs::{File, Metadata};
+use std::fs::{self, File, Metadata};
 use std::io::{self, ErrorKind};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
@@ -27,6 +27,14 @@ pub fn let_tick() {
 /// believes its stamp.
 pub fn age(path: &Path) -> io::Result<()> {
     File::open(path)?.set_modified(SystemTime::now() - (COARSE_TICK + 2 * TICK))
+}
+
+/// When a file was written last, as far as that is known: somebody may have set a time that is to come.
+pub fn written_at(file: &Path) -> io::Result<SystemTime> {
+    let found = fs::metadata(file)?;
+    let changed =
+        Duration::new(found.ctime().try_into().unwrap_or_default(), found.ctime_nsec().try_into().unwrap_or_default());
+    Ok(found.modified()?.min(UNIX_EPOCH + changed))
 }
 
 /// Whether something may be there: what cannot be looked at now is not taken for what is gone.

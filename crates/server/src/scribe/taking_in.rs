@@ -8,6 +8,7 @@ use crate::config::Zone;
 use crate::history;
 use crate::images::{fingerprint_of, name};
 use crate::log;
+use crate::stamp::written_at;
 use crate::update::ahead::Made;
 use crate::update::intake::{Unmade, Until};
 use audit::Guards;
@@ -263,9 +264,8 @@ fn not_taken_in(file: &Path, why: &str) -> String {
 }
 
 fn is_being_written(file: &Path) -> bool {
-    let modified = std::fs::metadata(file).and_then(|m| m.modified());
     // A time to come says nothing.
-    modified.is_ok_and(|at| SystemTime::now().duration_since(at).is_ok_and(|since| since < REST))
+    written_at(file).is_ok_and(|at| SystemTime::now().duration_since(at).is_ok_and(|since| since < REST))
 }
 
 /// What is said of an edit that the guards object to.

@@ -91,7 +91,7 @@ pub enum Event {
 
 const FROZEN: &str = "it refuses updates until `dunlin ctl zone thaw`";
 
-/// Zones that are named; of more each is told in the log only.
+/// Zones that are named; of more nobody is told which.
 const UNNUMBERED_MAX: usize = 1000;
 
 /// Names, each behind its length, in one piece: made one at a time, in the midst of what is not kept, each would soon be alone on its

@@ -120,23 +120,43 @@ fn a_link_to_the_folder_of_zones_that_leads_elsewhere_is_noticed() {
 /// What is included lies behind a link that is no folder of zones, nor in one.
 #[test]
 fn a_link_that_an_included_file_lies_behind_is_noticed() {
+    for zones in ["zones", "./zones"] {
+        let folder = Folder::new();
+        let link = |to: &str, name: &str| std::os::unix::fs::symlink(to, folder.0.join(name)).unwrap();
+        for (version, address) in [("1", "192.0.2.7"), ("2", "192.0.2.8")] {
+            folder.write(&format!("zones/parts/{version}/more"), &format!("more A {address}\n"));
+        }
+        folder.write("zones/example.com.zone", &format!("{ZONE}$INCLUDE parts/current/more\n"));
+        link("1", "zones/parts/current");
+        let server = Server::start(&folder, &[&["--zones", zones], &LISTEN[2..]].concat());
+        let is = |address: &str| server.short(&folder, &["more.example.com"]) == format!("{address}\n");
+        assert!(is("192.0.2.7"));
+        for (version, address) in [("2", "192.0.2.8"), ("1", "192.0.2.7")] {
+            link(version, "zones/parts/new");
+            std::fs::rename(folder.0.join("zones/parts/new"), folder.0.join("zones/parts/current")).unwrap();
+            eventually("the other version", || is(address));
+        }
+        folder.write("zones/parts/1/more", "more A 192.0.2.9\n");
+        eventually("what changes there", || is("192.0.2.9"));
+    }
+}
+
+/// Twenty are named.
+#[test]
+fn of_many_zones_that_one_file_changes_it_is_said_how_many_lack_a_new_serial() {
     let folder = Folder::new();
-    let link = |to: &str, name: &str| std::os::unix::fs::symlink(to, folder.0.join(name)).unwrap();
-    for (version, address) in [("1", "192.0.2.7"), ("2", "192.0.2.8")] {
-        folder.write(&format!("zones/parts/{version}/more"), &format!("more A {address}\n"));
+    folder.write("zones/more", "more A 192.0.2.7\n");
+    for i in 0..25 {
+        folder.write(&format!("zones/z{i}.example.zone"), &format!("{ZONE}$INCLUDE more\n"));
     }
-    folder.write("zones/example.com.zone", &format!("{ZONE}$INCLUDE parts/current/more\n"));
-    link("1", "zones/parts/current");
     let server = Server::start(&folder, LISTEN);
-    let is = |address: &str| server.short(&folder, &["more.example.com"]) == format!("{address}\n");
-    assert!(is("192.0.2.7"));
-    for (version, address) in [("2", "192.0.2.8"), ("1", "192.0.2.7")] {
-        link(version, "zones/parts/new");
-        std::fs::rename(folder.0.join("zones/parts/new"), folder.0.join("zones/parts/current")).unwrap();
-        eventually("the other version", || is(address));
-    }
-    folder.write("zones/parts/1/more", "more A 192.0.2.9\n");
-    eventually("what changes there", || is("192.0.2.9"));
+    folder.write("zones/more", "more A 192.0.2.8\n");
+    eventually("the last", || {
+        (0..25).all(|i| server.short(&folder, &[&format!("more.z{i}.example")]) == "192.0.2.8\n")
+    });
+    let said = || read(&folder.0.join("log"));
+    eventually("how many", || said().contains("more zones were edited without a new serial zones=5"));
+    assert_eq!(said().matches("a zone was edited without a new serial").count(), 20);
 }
 
 #[test]

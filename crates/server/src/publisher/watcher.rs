@@ -14,7 +14,6 @@ use crate::publisher::includes::Includes;
 use crate::state::{Event, State};
 use front::locks::hold;
 use std::collections::BTreeSet;
-use std::iter;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
@@ -62,8 +61,10 @@ struct Known {
     laid: Includes,
     /// By those that were laid over the one before, maybe while this one was made.
     laid_before: Includes,
-    /// Folders of files that are included, and of links on the way to these, as far as they are watched.
+    /// Folders of files that are included, as far as they are watched.
     including: BTreeSet<PathBuf>,
+    /// Folders in which links on the way to those stand, likewise.
+    links_to_including: BTreeSet<PathBuf>,
     /// Folders in which links on the way to those of zones stand.
     links: BTreeSet<PathBuf>,
     /// Those of all these that are not watched, for they are not there, or cannot be.
@@ -130,11 +131,16 @@ impl Folders {
             let is_told = of(known).insert(zone, included);
             let Some(folder) = included.parent().filter(|folder| has_room(&known.including, folder)) else { continue };
             is_new |= is_told;
-            for folder in iter::once(folder.to_path_buf()).chain(links_to(folder)) {
-                if has_room(&known.including, &folder) {
-                    // Also of one that is known: the folder may be another by now.
-                    self.add(known, &folder);
-                    known.including.insert(folder);
+            known.including.insert(folder.to_path_buf());
+        }
+        let folders: BTreeSet<&Path> = included.iter().filter_map(|included| included.parent()).collect();
+        for folder in folders.into_iter().filter(|folder| known.including.contains(*folder)).collect::<Vec<_>>() {
+            // Also of one that is known: the folder may be another by now.
+            self.add(known, folder);
+            for links in links_to(folder) {
+                if has_room(&known.links_to_including, &links) {
+                    self.add(known, &links);
+                    known.links_to_including.insert(links);
                 }
             }
         }
@@ -184,18 +190,16 @@ impl Folders {
                 wanted.insert(folder.to_path_buf());
             }
         }
-        let links: Vec<PathBuf> = wanted.iter().flat_map(|folder| links_to(folder)).collect();
-        for folder in links {
-            if has_room(&wanted, &folder) {
-                wanted.insert(folder);
-            }
-        }
-        wanted.iter().for_each(|folder| self.add(known, folder));
-        let left = known.including.difference(&wanted);
-        let left = left.filter(|folder| !known.zones.contains(folder) && !known.links.contains(*folder));
+        let links: BTreeSet<PathBuf> = wanted.iter().flat_map(|folder| links_to(folder)).take(FOLDERS_MAX).collect();
+        wanted.iter().chain(&links).for_each(|folder| self.add(known, folder));
+        let is_wanted = |folder: &PathBuf| {
+            let of_zones = known.zones.contains(folder) || known.links.contains(folder);
+            of_zones || wanted.contains(folder) || links.contains(folder)
+        };
+        let left = known.including.iter().chain(&known.links_to_including).filter(|folder| !is_wanted(folder));
         left.for_each(|folder| self.watch.remove(folder));
         let is_more = !wanted.is_subset(&known.including);
-        known.including = wanted;
+        (known.including, known.links_to_including) = (wanted, links);
         known.forget_missing();
         is_more
     }
@@ -211,8 +215,8 @@ impl Folders {
         let known = &mut *self.known();
         // What they lead to may be other folders from now on.
         let links: BTreeSet<PathBuf> = wanted.iter().flat_map(|folder| links_to(folder)).collect();
-        let is_left =
-            |old: &&PathBuf| !wanted.contains(old) && !links.contains(*old) && !known.including.contains(*old);
+        let includes = |old: &PathBuf| known.including.contains(old) || known.links_to_including.contains(old);
+        let is_left = |old: &&PathBuf| !wanted.contains(old) && !links.contains(*old) && !includes(old);
         known.zones.iter().chain(&known.links).filter(is_left).for_each(|old| self.watch.remove(old));
         // Of a zone whose file lies there, and was not one of these, it was not asked what it includes.
         let are_others = known.zones != wanted;
@@ -305,10 +309,10 @@ impl Known {
 
     /// True for what may lead to files of zones, or to what they include: a folder of zones, or what lies in one that is watched.
     fn leads(&self, folder: &Path) -> bool {
-        let folder = folder.strip_prefix(HERE).unwrap_or(folder);
-        let above = folder.parent();
-        let is_watched = self.zones.iter().chain(&self.including).any(|watched| Some(&**watched) == above);
-        is_watched || self.zones.iter().any(|zones| zones.starts_with(folder))
+        let bare = |path: &'_ Path| path.strip_prefix(HERE).unwrap_or(path).to_path_buf();
+        let folder = bare(folder);
+        let mut watched = self.zones.iter().chain(&self.including).map(|watched| bare(watched));
+        watched.any(|watched| Some(&*watched) == folder.parent() || watched.starts_with(&folder))
     }
 
     /// True for what lies in a folder of zones, not below.

@@ -466,6 +466,16 @@ mod tests {
         (owners, reading)
     }
 
+    /// It would take as much memory.
+    #[test]
+    fn an_included_file_with_a_hole_behind_its_first_line_is_read_no_further() {
+        let scratch = Scratch::new("hole", &[("z", "$TTL 1\n$INCLUDE sub\n"), ("sub", "c A 192.0.2.2\n")]);
+        File::options().append(true).open(scratch.0.join("sub")).and_then(|file| file.set_len(1 << 33)).unwrap();
+        let (_, reading) = owners(&scratch.zone("z"));
+        let why = reading.report.first_error().unwrap();
+        assert!(why.contains("no line ends in 1048576 octets"), "{why}");
+    }
+
     #[test]
     fn what_a_zone_includes_is_a_source_too() {
         let files = [

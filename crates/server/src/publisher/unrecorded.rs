@@ -50,32 +50,40 @@ impl Drop for Serving<'_> {
 mod tests {
     use super::*;
     use std::sync::Arc;
-    use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+    use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 
     #[test]
     fn who_stops_waits_for_what_is_served_and_nothing_more_is() {
-        let (unrecorded, steps) = (Arc::new(Unrecorded::default()), Arc::new(AtomicUsize::new(0)));
-        unrecorded.settle(Duration::ZERO);
-        *hold(&unrecorded.state) = State::default();
+        let unrecorded = Arc::new(Unrecorded::default());
         let serving = unrecorded.begin();
-        let other = {
-            let (unrecorded, steps) = (Arc::clone(&unrecorded), Arc::clone(&steps));
+        let is_recorded = Arc::new(AtomicBool::new(false));
+        let stop = {
+            let (unrecorded, is_recorded) = (Arc::clone(&unrecorded), Arc::clone(&is_recorded));
             std::thread::spawn(move || {
                 unrecorded.settle(Duration::from_secs(60));
-                steps.fetch_add(1, SeqCst)
+                is_recorded.load(SeqCst)
             })
         };
         while !hold(&unrecorded.state).is_over {
             std::thread::yield_now();
         }
-        assert_eq!(steps.fetch_add(1, SeqCst), 0, "it is not recorded yet");
+        is_recorded.store(true, SeqCst);
         drop(serving);
-        assert_eq!(other.join().unwrap(), 1);
-        // Whoever comes later stays there; the test ends all the same.
-        std::thread::spawn(move || {
-            let _serving = unrecorded.begin();
-            panic!("nothing is served any more");
-        });
+        assert!(stop.join().unwrap());
+        // What is to be served next is not, unless somebody takes the end back.
+        let is_taken_back = Arc::new(AtomicBool::new(false));
+        let next = {
+            let (unrecorded, is_taken_back) = (Arc::clone(&unrecorded), Arc::clone(&is_taken_back));
+            std::thread::spawn(move || {
+                let _serving = unrecorded.begin();
+                is_taken_back.load(SeqCst)
+            })
+        };
+        (0..1000).for_each(|_| std::thread::yield_now());
+        is_taken_back.store(true, SeqCst);
+        hold(&unrecorded.state).is_over = false;
+        unrecorded.changed.notify_all();
+        assert!(next.join().unwrap());
     }
 
     #[test]

@@ -205,13 +205,18 @@ pub fn serve(config: &Config, reread: &Reread<'_>, on_ready: impl FnOnce(&[Socke
         wish(zones, why, &updating);
     };
     let attended = attend(config, reread, &inbox, &jobs, state.secondaries.as_ref(), &adopt);
-    systemd::tell(systemd::STOPPING);
-    state.unrecorded.settle(RECORDED_WITHIN);
+    tell_stopping(state);
     threads.stop(&shared.stop);
     state.keeper.get().into_iter().for_each(Keeper::finish);
     drop(doors);
     log::info("stopped", &[]);
     attended
+}
+
+/// Nothing more comes to be served, and the history gets what is.
+fn tell_stopping(state: &State) {
+    systemd::tell(systemd::STOPPING);
+    state.unrecorded.settle(RECORDED_WITHIN);
 }
 
 /// What holds for the whole process, before its first thread and file.

@@ -32,7 +32,7 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 use store::Stretch;
-use transfer::record::{apart_from, next_serial, with_serial};
+use transfer::record::{apart_from, next_serial, renumbered};
 use transfer::{Author, Conflict, Diff, Entry, Kind, Record, canonical, each_difference, merge};
 use wire::rtype::{DNSKEY, SOA, ZONEMD};
 
@@ -454,12 +454,6 @@ fn fit(served: &Zone<'_>, way: &Diff) -> Result<(), String> {
     whole.map_err(damaged)?;
     standing(served, way.removed())?;
     if has_added { Err(MISFIT.to_string()) } else { Ok(()) }
-}
-
-/// An SOA with another serial; any other record as it is.
-pub fn renumbered(r: Record, serial: u32) -> Record {
-    let soa = || Record::new(r.owner(), SOA, r.ttl, &with_serial(r.rdata(), serial));
-    if r.rtype == SOA { soa().unwrap_or(r) } else { r }
 }
 
 /// Hands the records of another version to `f`: those that are served still as they are.

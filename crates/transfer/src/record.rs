@@ -7,6 +7,7 @@ pub use image::edit::Record as Bare;
 use std::cmp::Ordering;
 use wire::Rtype;
 use wire::name::{canonical_cmp, fold, wire_len};
+use wire::rtype::SOA;
 
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Record {
@@ -121,6 +122,12 @@ pub fn with_serial(soa: &[u8], serial: u32) -> Vec<u8> {
         place.copy_from_slice(&serial.to_be_bytes());
     }
     rdata
+}
+
+/// An SOA with another serial; of others the record as it is.
+pub fn renumbered(r: Record, serial: u32) -> Record {
+    let soa = || Record::new(r.owner(), SOA, r.ttl, &with_serial(r.rdata(), serial));
+    if r.rtype == SOA { soa().unwrap_or(r) } else { r }
 }
 
 /// RFC 1982 section 3.2: whether `a` comes after `b`. Of two serials exactly 2^31 apart neither does.

@@ -138,7 +138,7 @@ impl Publisher {
             Ok(shelved) => shelved,
             Err(e) => {
                 // A disk that is full is no reason to go on serving zones to others than they are for now.
-                if !self.forsakes(config) && self.press.current().image.is_whole() {
+                if self.knows_whom_for(config) {
                     self.admit(config);
                 }
                 return Err(vec![format!("no new image, the old one stays: {e}")]);

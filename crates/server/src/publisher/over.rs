@@ -132,13 +132,18 @@ impl Publisher {
     /// Nothing differs but, perhaps, whom zones are for. None: it takes a new image.
     fn serve_to_others(&mut self, config: &Config) -> Option<bool> {
         let has_their_lists = self.served.written.is(&config.roster.written);
-        // Of one that is damaged not all zones are found.
-        if !has_their_lists && (self.forsakes(config) || !self.press.current().image.is_whole()) {
+        if !has_their_lists && !self.knows_whom_for(config) {
             return None;
         }
         let is_for_others = !has_their_lists && self.admit(config);
         self.served.written = config.roster.written.clone();
         Some(is_for_others)
+    }
+
+    /// Whether it is known of all that is served whom it is for.
+    pub(super) fn knows_whom_for(&self, config: &Config) -> bool {
+        // Of an image that is damaged not all zones are found.
+        !self.forsakes(config) && self.press.current().image.is_whole()
     }
 
     /// Serves what is served to whom it is for now. False: it was for the same before.

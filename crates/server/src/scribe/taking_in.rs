@@ -133,10 +133,11 @@ impl Scribe {
                 give_up(kept);
                 return Ok(Reading::Unsettled);
             }
-            let Some(next) = kept.as_ref().filter(|_| edit.diff.is_some()) else {
+            let (Some(diff), Some(next)) = (&edit.diff, &kept) else {
                 return Ok(Reading::Taken(Box::new((edit, kept))));
             };
-            match self.make(&zone.apex, &mut edit, next, author) {
+            let made = Made::of(&zone.apex, diff.clone(), author.clone()).following(edit.ahead.take());
+            match self.make(made, next) {
                 Ok(Outcome::Outdated) => give_up(kept),
                 Ok(Outcome::Owing) => {
                     give_up(kept);
@@ -154,16 +155,14 @@ impl Scribe {
     }
 
     /// Makes the change of an edit. The zone may have changed meanwhile.
-    fn make(&self, apex: &[u8], edit: &mut Edit, next: &Origin, author: &Author) -> Result<Outcome, String> {
-        let Some(diff) = edit.diff.clone() else { return Ok(Outcome::Outdated) };
-        let since = diff.from;
+    fn make(&self, made: Made, next: &Origin) -> Result<Outcome, String> {
+        let (apex, since) = (made.entry.zone.clone(), made.entry.diff.from);
         next.announce(since).map_err(|e| e.to_string())?;
-        let made = Made::of(apex, diff, author.clone()).following(edit.ahead.take());
         match self.intake.change(made, Until::Durable) {
             Err(Unmade::Misfit) => Ok(Outcome::Outdated),
             Err(Unmade::Owing) => Ok(Outcome::Owing),
             // The journal may have it though that was not told.
-            Err(Unmade::Failed(why)) if !self.past.was_edited(apex, since)? => Err(why),
+            Err(Unmade::Failed(why)) if !self.past.was_edited(&apex, since)? => Err(why),
             _ => Ok(Outcome::Durable),
         }
     }

@@ -126,15 +126,15 @@ impl Folders {
         if !known.is_of_zones(file) {
             return false;
         }
-        let mut is_new = false;
+        let (mut is_new, mut folders) = (false, BTreeSet::new());
         for included in included {
             let is_told = of(known).insert(zone, included);
             let Some(folder) = included.parent().filter(|folder| has_room(&known.including, folder)) else { continue };
             is_new |= is_told;
             known.including.insert(folder.to_path_buf());
+            folders.insert(folder);
         }
-        let folders: BTreeSet<&Path> = included.iter().filter_map(|included| included.parent()).collect();
-        for folder in folders.into_iter().filter(|folder| known.including.contains(*folder)).collect::<Vec<_>>() {
+        for folder in folders {
             // Also of one that is known: the folder may be another by now.
             self.add(known, folder);
             for links in links_to(folder) {

@@ -586,6 +586,17 @@ mod tests {
         assert_eq!(serial_in(&file), None);
     }
 
+    const ALL: History = History { age: Duration::MAX, octets: u64::MAX };
+
+    /// An empty one, in a folder of its own.
+    fn opened(name: &str, history: History) -> (PathBuf, Ledger) {
+        let data = std::env::temp_dir().join(format!("dunlin-ledger-{}-{name}", std::process::id()));
+        let _ = std::fs::remove_dir_all(&data);
+        std::fs::create_dir_all(&data).unwrap();
+        let ledger = Ledger::open(&data, history).unwrap().0;
+        (data, ledger)
+    }
+
     /// Changes that are a segment long, each.
     fn fill(ledger: &mut Ledger, serials: std::ops::RangeInclusive<u32>) {
         for serial in serials {
@@ -597,10 +608,7 @@ mod tests {
 
     /// Versions that are left of twelve, each a segment long, of which the first `needed` are in the zone's file.
     fn left(name: &str, age: Duration, octets: u64, needed: u64) -> Vec<u32> {
-        let data = std::env::temp_dir().join(format!("dunlin-ledger-{}-{name}", std::process::id()));
-        let _ = std::fs::remove_dir_all(&data);
-        std::fs::create_dir_all(&data).unwrap();
-        let (mut ledger, ..) = Ledger::open(&data, History { age, octets }).unwrap();
+        let (data, mut ledger) = opened(name, History { age, octets });
         fill(&mut ledger, 1..=12);
         ledger.release(needed).unwrap();
         let (mut left, folder) = (Vec::new(), Folder::open(&data.join(FOLDER)).unwrap());
@@ -641,10 +649,7 @@ mod tests {
 
     #[test]
     fn a_mended_file_gets_what_the_journal_has_behind_it_unless_it_is_an_older_one() {
-        let data = std::env::temp_dir().join(format!("dunlin-ledger-{}-mended", std::process::id()));
-        let _ = std::fs::remove_dir_all(&data);
-        std::fs::create_dir_all(&data).unwrap();
-        let mut ledger = Ledger::open(&data, History { age: Duration::MAX, octets: u64::MAX }).unwrap().0;
+        let (data, mut ledger) = opened("mended", ALL);
         let apex = &b"\x01z\0"[..];
         let a = |n: u8| Record::new(apex, 1, 60, &[192, 0, 2, n]).unwrap();
         let change = |n: u8| entry(apex, String::new(), Diff::new(n.into(), u32::from(n) + 1, vec![], vec![a(n)]));
@@ -667,7 +672,7 @@ mod tests {
         // What stands between is not there any more.
         ledger.journal().release(5, 0);
         std::fs::remove_file(data.join(FOLDER).join("journal.0000000001")).unwrap();
-        ledger = Ledger::open(&data, History { age: Duration::MAX, octets: u64::MAX }).unwrap().0;
+        ledger = Ledger::open(&data, ALL).unwrap().0;
         ledger.keep(vec![change(9).encode()], || ()).0.unwrap();
         assert!(catch_up(&data, &lacking).is_err());
         std::fs::remove_dir_all(&data).unwrap();
@@ -675,10 +680,7 @@ mod tests {
 
     #[test]
     fn what_is_wanted_of_a_zone_is_done_or_left_for_when_it_is_served_once_more() {
-        let data = std::env::temp_dir().join(format!("dunlin-ledger-{}-adopts", std::process::id()));
-        let _ = std::fs::remove_dir_all(&data);
-        std::fs::create_dir_all(&data).unwrap();
-        let mut ledger = Ledger::open(&data, History { age: Duration::MAX, octets: u64::MAX }).unwrap().0;
+        let (data, mut ledger) = opened("adopts", ALL);
         let apex = |name: u8| Box::<[u8]>::from([1, name, 0]);
         let wish = |is_ours| Wish { rules: Rules(vec![]), file: "f".into(), is_ours };
         let rules = || Rules(vec![transfer::allow::Rule::from_text("key:ddns").ok().unwrap()]);
@@ -707,10 +709,7 @@ mod tests {
 
     #[test]
     fn a_mark_says_the_newest_serial_that_secondaries_may_have() {
-        let data = std::env::temp_dir().join(format!("dunlin-ledger-{}-mark", std::process::id()));
-        let _ = std::fs::remove_dir_all(&data);
-        std::fs::create_dir_all(&data).unwrap();
-        let ledger = Ledger::open(&data, History { age: Duration::MAX, octets: u64::MAX }).unwrap().0;
+        let (data, ledger) = opened("mark", ALL);
         let apex = b"\x01z\0";
         assert!(!has_left(&data, apex));
         std::fs::write(file_of(&data.join(FOLDER), apex), "").unwrap();
@@ -731,11 +730,8 @@ mod tests {
 
     #[test]
     fn a_start_does_not_read_what_no_zone_needs() {
-        let data = std::env::temp_dir().join(format!("dunlin-ledger-{}-unread", std::process::id()));
-        let _ = std::fs::remove_dir_all(&data);
-        std::fs::create_dir_all(&data).unwrap();
         let history = History { age: Duration::from_secs(86_400), octets: 1 << 30 };
-        let mut ledger = Ledger::open(&data, history).unwrap().0;
+        let (data, mut ledger) = opened("unread", history);
         fill(&mut ledger, 1..=6);
         ledger.release(4).unwrap();
         drop(ledger);

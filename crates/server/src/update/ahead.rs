@@ -80,8 +80,8 @@ impl Ahead {
         Some(Ahead { seen, after: after(image, apex, diff).ok()? })
     }
 
-    /// The same over what others have changed since, as if that had come before: each name that it changes is to be what it was. It costs what they have
-    /// changed, however much this does.
+    /// The same over what others have changed since, as if that had come before: each name that it changes is to be what it was. Names are looked up that they have
+    /// changed, and no others; its own records are gone through, and written down anew.
     fn follow(mut self, image: &Image<Stretch>, entry: &mut Entry) -> Result<After, Unmade> {
         let (apex, diff) = (&*entry.zone, &mut entry.diff);
         let zone = laying::zone(image.view(), apex).ok_or(Unmade::Misfit)?;

@@ -48,8 +48,7 @@ impl Change {
     }
 
     fn is_file_of(&self, other: &Change) -> bool {
-        let file = |of: &Change| of.wish.as_ref().map(|wish| wish.file.clone());
-        file(self).is_some() && file(self) == file(other)
+        self.wish.as_ref().zip(other.wish.as_ref()).is_some_and(|(wish, other)| wish.file == other.file)
     }
 }
 

@@ -362,29 +362,24 @@ impl Publisher {
             // What the last run laid over the image.
             self.folding.lay(config, Instant::now());
         }
-        let laid = match why {
-            Why::Damaged => None,
-            // Forced, no file says it: the history of what was served holds it over a crash, or an image.
-            Why::Forced | Why::Keep { is_forced: true } if config.history.octets == 0 => None,
-            Why::Fold => {
-                self.write_files(config, |_| true)?;
-                None
-            }
-            // An operator may have made room for what could not be served.
-            Why::Asked
-                if self.by.is_asked && wanted.is_empty() && self.press.have_done(|_, books| !books.owed.is_empty()) =>
-            {
-                self.write_files(config, |_| true)?;
-                self.judges_anew = !self.judged_anew(config, wanted, &Difference::default()).is_empty();
-                None
-            }
-            Why::Started if !self.served.manifest.is_sound() => None,
-            _ => self.lay(config, wanted)?,
+        // Forced, no file says it: the history of what was served holds it over a crash, or an image.
+        let is_for_image = match why {
+            Why::Damaged | Why::Fold => true,
+            Why::Forced | Why::Keep { is_forced: true } => config.history.octets == 0,
+            Why::Started => !self.served.manifest.is_sound(),
+            _ => false,
         };
+        // An operator may have made room for what could not be served.
+        let is_asked_for_all = why == Why::Asked && self.by.is_asked && wanted.is_empty();
+        let is_owed = is_asked_for_all && self.press.have_done(|_, books| !books.owed.is_empty());
+        let laid = if is_for_image || is_owed { None } else { self.lay(config, wanted)? };
         let (changed, rebuilt) = match laid {
             Some(changed) => (changed, false),
-            // Files that are as they were would not be read again.
-            None => (self.rebuild(config, if self.judges_anew { Why::Forced } else { why })?, true),
+            None => match self.anew(config, why, is_owed) {
+                Ok(changed) => (changed, true),
+                Err(complaints) if is_for_image => return Err(complaints),
+                Err(complaints) => return Err(self.lay_apart(config, wanted, complaints)),
+            },
         };
         // A fold has left what is held as it was.
         if wanted.is_empty() && why != Why::Fold {
@@ -396,6 +391,18 @@ impl Publisher {
             ("image", self.state.served().json()),
         ];
         Ok(Json::Object(facts))
+    }
+
+    /// Has a new image of all zones served. `is_owed`: of some an update is durable that takes one.
+    fn anew(&mut self, config: &Arc<Config>, why: Why, is_owed: bool) -> Result<bool, Vec<String>> {
+        if is_owed || why == Why::Fold {
+            self.write_files(config, |_| true)?;
+        }
+        if is_owed {
+            self.judges_anew = !self.judged_anew(config, &[], &Difference::default()).is_empty();
+        }
+        // Files that are as they were would not be read again.
+        self.rebuild(config, if self.judges_anew { Why::Forced } else { why })
     }
 
     /// A zone that was for some, and is configured no more, would be served on to all.

@@ -144,6 +144,38 @@ fn a_zone_is_for_whom_it_is_now_though_the_disk_is_full() {
     assert_eq!(answer(), "");
 }
 
+/// One zone has come below another, which takes a new image, and there is no room for it.
+#[test]
+fn what_can_be_laid_is_served_though_something_else_of_the_reload_needs_room_that_is_not_there() {
+    let folder = folder();
+    let zone = |name: &str, file: &str| format!("[[zone]]\nname = \"{name}\"\nfile = \"{file}.zone\"\n");
+    let before = [CONFIGURATION, &zone("one.example", "one"), &zone("two.example", "two")].concat();
+    folder.configure(&before);
+    let many: String = (0..10_000).map(|i| format!("n{i} A 192.0.2.2\n")).collect();
+    folder.write("one.zone", &format!("{ZONE}{many}"));
+    folder.write("two.zone", ZONE);
+    let server = serve(&folder);
+    // The times of files that were written just before an image was made are not believed.
+    server.signal("TERM");
+    server.ended();
+    let server = serve(&folder);
+    limit(&server, "300000");
+    folder.configure(&[&*before, &zone("below.one.example", "below"), &zone("new.example", "two")].concat());
+    folder.write("below.zone", ZONE);
+    folder.write("two.zone", &format!("{ZONE}new A 192.0.2.9\n"));
+    let new = |zone: &str| server.short(&folder, &[&format!("new.{zone}.example"), "A"]);
+    for _ in 0..2 {
+        folder.refuses(&["reload"], "no new image, the old one stays");
+        folder.refuses(&["reload"], "zone below.one.example.: it takes a new image, and stays as it was");
+        assert_eq!(["two", "new", "below.one"].map(new), ["192.0.2.9\n", "192.0.2.9\n", ""]);
+    }
+    assert!(folder.does(&["zone", "log", "two.example", "--json"]).contains("\"added\":1"), "it is in the history");
+    limit(&server, "unlimited");
+    folder.write("below.zone", &format!("{ZONE}new A 192.0.2.9\n"));
+    folder.does(&["reload"]);
+    assert_eq!(["two", "new", "below.one"].map(new), ["192.0.2.9\n"; 3]);
+}
+
 /// As a fold leaves them that has room for the files of zones and none for the image; one zone lies below the other, so they are not laid together.
 #[test]
 fn a_start_on_a_full_disk_answers_though_what_has_changed_takes_a_new_image() {

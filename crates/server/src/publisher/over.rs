@@ -1,7 +1,7 @@
 //! Zones that have changed, laid over the image that is served.
 
 use super::folding::Haste;
-use super::{Apexes, Publisher, tell_gone};
+use super::{Apexes, Publisher, said, tell_gone};
 use crate::config::{Config, Seen, Written, Zone};
 use crate::images::changes::{Laid, Plan, Ready};
 use crate::images::comparison::{self, Difference};
@@ -26,6 +26,43 @@ use store::Stretch;
 impl Publisher {
     /// Lays what has changed over the image, if anything has; None: it takes a new one.
     pub(super) fn lay(&mut self, config: &Arc<Config>, wanted: &[String]) -> Result<Option<bool>, Vec<String>> {
+        let Some(mut difference) = self.difference(config, wanted)? else { return Ok(None) };
+        if difference.is_empty() {
+            difference.seen.take().into_iter().for_each(|seen| self.served.see(&seen));
+            return Ok(self.serve_to_others(config));
+        }
+        // Nobody has named it.
+        if !wanted.is_empty() && self.forsakes(config) {
+            return Ok(None);
+        }
+        Ok(self.lay_those(config, difference).then_some(true))
+    }
+
+    /// Where there can be no new image: lays zone by zone what takes none. One whose change is large, or that comes below another, is no reason to
+    /// keep all others as they were. The complaints, and which zones stay so.
+    pub(super) fn lay_apart(
+        &mut self,
+        config: &Arc<Config>,
+        wanted: &[String],
+        mut complaints: Vec<String>,
+    ) -> Vec<String> {
+        if self.forsakes(config) {
+            return complaints;
+        }
+        let Ok(Some(Difference { anew, gone, .. })) = self.difference(config, wanted) else { return complaints };
+        let anew = anew.into_iter().map(|zone| Difference { anew: vec![zone], ..Difference::default() });
+        let gone = gone.into_iter().map(|apex| Difference { gone: vec![apex], ..Difference::default() });
+        for one in anew.chain(gone) {
+            let zones: Vec<String> = one.apexes().map(|apex| images::name(apex).to_string()).collect();
+            if !self.lay_those(config, one) {
+                complaints.extend(zones.iter().map(|zone| said(zone, "it takes a new image, and stays as it was")));
+            }
+        }
+        complaints
+    }
+
+    /// What is to be served otherwise. None: the manifest cannot say.
+    fn difference(&mut self, config: &Config, wanted: &[String]) -> Result<Option<Difference>, Vec<String>> {
         let takes_list = self.takes_list(config);
         let compared = match wanted {
             [] => comparison::of_all(&config.roster, &mut self.served.manifest, takes_list),
@@ -39,32 +76,29 @@ impl Publisher {
         let judged_anew = self.judged_anew(config, wanted, &difference);
         self.judges_anew = !judged_anew.is_empty();
         difference.anew.extend(judged_anew);
+        Ok(Some(difference))
+    }
+
+    /// False: it takes a new image.
+    fn lay_those(&mut self, config: &Arc<Config>, mut difference: Difference) -> bool {
         let seen = difference.seen.take();
-        if difference.is_empty() {
-            seen.into_iter().for_each(|seen| self.served.see(&seen));
-            return Ok(self.serve_to_others(config));
-        }
-        // Nobody has named it.
-        if !wanted.is_empty() && self.forsakes(config) {
-            return Ok(None);
-        }
         let about: Apexes = difference.apexes().cloned().collect();
         // Before their new files are read: until then somebody may have changed them, under the serial that these are given.
-        let Ok(left) = self.write_those_left(config, &about) else { return Ok(None) };
+        let Ok(left) = self.write_those_left(config, &about) else { return false };
         let now = self.press.current();
-        let Some(plan) = self.plan(&now, config, &difference) else { return Ok(None) };
+        let Some(plan) = self.plan(&now, config, &difference) else { return false };
         // What is much is laid out and judged here, where no update waits for it.
         let stage = if plan.is_little() { Some(Err(plan)) } else { Ready::of(&now.image, plan).map(Ok) };
         drop(now);
-        let Some(stage) = stage else { return Ok(None) };
+        let Some(stage) = stage else { return false };
         let (written, by, kept) = (self.served.written.clone(), Arc::clone(config), left.clone());
         let state = Arc::clone(&self.state);
         let _unrecorded = state.unrecorded.begin();
         let pressed =
             self.press.have_done(move |press, books| pressed(press, books, &about, &kept, stage, &written, &by));
-        let Some(pressed) = pressed else { return Ok(None) };
+        let Some(pressed) = pressed else { return false };
         self.have_laid(config, &difference, &left, pressed, seen);
-        Ok(Some(true))
+        true
     }
 
     /// What was laid is served from now on. `left`: as `write_those_left` has it; `seen`: what names zones, where that was looked at.

@@ -430,11 +430,11 @@ fn build<'a>(
 ) -> Built {
     let image = before.map(|before| before.image);
     let ends = LazyCell::new(|| {
-        let numbered = zones.iter().filter(|zone| may_be_numbered(zone, library)).map(|zone| &*zone.apex);
+        let numbered = zones.iter().filter(|zone| may_be_numbered(zone)).map(|zone| &*zone.apex);
         let numbered: HashSet<&[u8]> = numbered.collect();
         last_serials(library.data_dir(), |apex| numbered.contains(apex))
     });
-    let may_be = |zone: &Zone| !kept.contains_key(&zone.apex) && may_be_numbered(zone, library);
+    let may_be = |zone: &Zone| !kept.contains_key(&zone.apex) && may_be_numbered(zone);
     let zones = &numbered(zones, image, library, may_be, |apex| ends.get(apex).copied());
     let (mut is_known, mut is_steady) = (true, false);
     loop {

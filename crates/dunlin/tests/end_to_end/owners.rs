@@ -697,6 +697,25 @@ fn goes_on_from_the_serials_it_was_given(reload: &[&str], is_in_image: bool) {
     assert_eq!(server.short(&folder, &["www.z.example", "A"]), "192.0.2.5\n");
 }
 
+/// All of it comes with one reload: whose it is now, that nothing gives it serials any more, and another file.
+#[test]
+fn a_zone_that_was_given_its_serials_goes_on_from_them_though_its_file_is_another_at_once() {
+    let folder = folder();
+    folder.configure(&configured("serial = \"increment\""));
+    let server = serve(&folder);
+    for address in 3..6 {
+        folder.write("z.zone", &ZONE.replace("192.0.2.1\n", &format!("192.0.2.{address}\n")));
+        folder.does(&["reload"]);
+    }
+    assert_eq!(serial(&folder, &server), 10);
+    folder.configure(CONFIGURATION);
+    folder.write("z.zone", &ZONE.replace("192.0.2.1\n", "192.0.2.5\n"));
+    folder.does(&["reload"]);
+    assert!(serial(&folder, &server) >= 10, "{}", folder.does(&["zone", "log", "z.example"]));
+    eventually("updates", || update(&server, &[], DDNS, "zone z.example\nadd n.z.example 60 A 192.0.2.9").is_empty());
+    assert!(serial(&folder, &server) > 10);
+}
+
 /// Neither its serials nor the seconds of the clock say who had it first.
 #[test]
 fn the_versions_of_a_zone_that_changes_hands_several_times_a_second_are_in_order() {

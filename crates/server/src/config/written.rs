@@ -6,6 +6,7 @@ use std::collections::{HashMap, HashSet};
 use std::ffi::OsStr;
 use std::ops::Deref;
 use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 use wire::hash::siphash;
 
@@ -37,6 +38,11 @@ impl Written {
 
     pub fn find(&self, apex: &[u8]) -> Option<&Zone> {
         self.0.places.get(apex).and_then(|&at| self.0.zones.get(at))
+    }
+
+    /// As it is configured; one of which nothing is has this file.
+    pub fn zone(&self, apex: Box<[u8]>, file: PathBuf) -> Zone {
+        self.find(&apex).cloned().unwrap_or_else(|| Zone::new(apex, file))
     }
 
     /// Those with these names have the same.

@@ -69,13 +69,7 @@ impl Plan {
         if anew.len() + gone.len() > OVER_MAX || !now.is_whole() || !are_apart(anew) {
             return None;
         }
-        let anew = numbered(
-            anew,
-            Some(now),
-            library,
-            |zone| may_be_numbered(zone, library),
-            |apex| recorder.last_serial(apex),
-        );
+        let anew = numbered(anew, Some(now), library, may_be_numbered, |apex| recorder.last_serial(apex));
         let octets = |zone: &Zone| std::fs::metadata(&zone.file).map_or(0, |m| m.len());
         let (long, whole): (Vec<Zone>, Vec<Zone>) = anew.iter().cloned().partition(|zone| octets(zone) > OCTETS_MAX);
         let of_whole = whole.iter().map(octets).sum::<u64>();

@@ -3,7 +3,7 @@
 //! what names zones is read only if it has changed itself.
 
 use crate::complaint::Complaint;
-use crate::config::{self, Roster, Seen, Zone};
+use crate::config::{self, Roster, Seen, Written, Zone};
 use crate::images;
 use crate::images::manifest::{Damaged, Known, Manifest};
 use crate::log;
@@ -122,7 +122,7 @@ pub fn of_all(roster: &Roster, manifest: &mut Manifest, takes_list: bool) -> Res
 pub fn beforehand(manifest: &mut Manifest) {
     let vigil = Vigil::begin(manifest);
     // A manifest that is damaged is found to be so by whoever asks.
-    let _ = changed(manifest, vigil.as_ref());
+    let _ = changed(&Written::default(), manifest, vigil.as_ref());
     manifest.vigil = vigil.and_then(Vigil::stays);
 }
 
@@ -133,7 +133,7 @@ fn of_known(roster: &Roster, manifest: &Manifest, vigil: Option<&Vigil>) -> Resu
     let (awaited, here): (Vec<&Zone>, Vec<&Zone>) = moved.iter().partition(|zone| zone.is_awaited());
     let moved: HashSet<&[u8]> = moved.iter().map(|zone| &*zone.apex).collect();
     let mut anew: Vec<Zone> = here.into_iter().cloned().collect();
-    anew.extend(changed(manifest, vigil)?.into_iter().filter(|zone| !moved.contains(&*zone.apex)));
+    anew.extend(changed(&roster.written, manifest, vigil)?.into_iter().filter(|zone| !moved.contains(&*zone.apex)));
     // What is to come from others is not what another file had.
     let was_there = |zone: &&Zone| manifest.find(&zone.apex).is_some();
     let gone = awaited.into_iter().filter(was_there).map(|zone| zone.apex.clone()).collect();
@@ -141,12 +141,12 @@ fn of_known(roster: &Roster, manifest: &Manifest, vigil: Option<&Vigil>) -> Resu
 }
 
 /// Zones whose files are others than the manifest says.
-fn changed(manifest: &Manifest, vigil: Option<&Vigil>) -> Result<Vec<Zone>, Damaged> {
+fn changed(written: &Written, manifest: &Manifest, vigil: Option<&Vigil>) -> Result<Vec<Zone>, Damaged> {
     let parts = manifest.zones().div_ceil(PART).max(1);
     in_parts(parts, vigil, |part, looks| {
         let is_other = |known: &Result<Known<'_>, Damaged>| known.as_ref().map_or(true, |k| !k.is_current(looks));
         let changed = manifest.part(part, parts).filter(is_other);
-        changed.map(|known| known.map(|k| Zone::new(k.apex.into(), k.file.into()))).collect()
+        changed.map(|known| known.map(|k| written.zone(k.apex.into(), k.file.into()))).collect()
     })
 }
 

@@ -4,7 +4,7 @@
 //! gate objects to goes on as it was, like a zone whose file is wrong; and it stays so until the file changes or the
 //! operator forces it.
 
-use crate::config::{Config, Numbering, Written, Zone};
+use crate::config::{Config, Written, Zone};
 use crate::history::CHANGE_OCTETS_MAX;
 use crate::images::laying;
 use crate::images::name;
@@ -94,11 +94,6 @@ impl Gate {
     /// Whether changes of it are in the journal before they come here.
     fn is_journaled(&self, apex: &[u8]) -> bool {
         self.written.find(apex).is_some_and(Zone::is_journaled)
-    }
-
-    /// What serial a zone's file is given that was edited without a new one.
-    pub fn numbering(&self, apex: &[u8]) -> Numbering {
-        self.written.find(apex).map(|zone| zone.numbering).unwrap_or_default()
     }
 
     /// Why this version of a zone is to be held; none: it may be served, and what it changes is remembered. `is_read_again`: its files are those of

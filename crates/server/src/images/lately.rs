@@ -133,10 +133,7 @@ impl Last {
 
     /// Zones that came, to be read from their files. Those of updates come from the journal.
     pub fn come(&self, written: &Written) -> Vec<Zone> {
-        let came = self.others.iter().filter_map(|(apex, file)| {
-            let zone = Zone::new(apex.clone(), file.clone()?);
-            Some(written.find(apex).cloned().unwrap_or(zone))
-        });
+        let came = self.others.iter().filter_map(|(apex, file)| Some(written.zone(apex.clone(), file.clone()?)));
         let is_among_others = |zone: &&Zone| matches!(self.others.get(&zone.apex), Some(Some(_)));
         let more = self.more.iter().filter(|zone| !is_among_others(zone)).cloned();
         let mut room = COME_OCTETS;

@@ -53,9 +53,9 @@ pub fn numbered<'z>(
 }
 
 /// Whether a zone may be served under another serial than its file has.
-pub fn may_be_numbered(zone: &Zone, library: &Library) -> bool {
+pub fn may_be_numbered(zone: &Zone) -> bool {
     let is_novice = zone.is_owned() && !zone.is_journaled();
-    is_novice || library.gate.numbering(&zone.apex) != Numbering::Keep
+    is_novice || zone.numbering != Numbering::Keep
 }
 
 /// None: that of the file. A file that is wrong is complained of by whoever reads it next. Returns also what was read. Err: it could not be.
@@ -79,9 +79,9 @@ fn given(
             None => return Ok((None, Some(Box::new(unread.sources)))),
         },
     };
-    let (mut given, how) = (None, library.gate.numbering(&zone.apex));
+    let mut given = None;
     if read.report.errors == 0 {
-        builder.show(&mut |sorted| given = serial(served.as_ref(), sorted, how, end));
+        builder.show(&mut |sorted| given = serial(served.as_ref(), sorted, zone.numbering, end));
     }
     Ok((given, Some(Box::new(read.sources))))
 }
@@ -133,22 +133,16 @@ pub fn is_unnumbered(diff: &transfer::Diff) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::{Config, Written};
-    use crate::images::held::Gate;
     use crate::zonetext;
-    use std::sync::Arc;
 
     /// Where the next read found it, it would come under its own serial, and be held for that.
     #[test]
     fn a_file_that_could_not_be_read_for_its_serial_is_not_read_for_its_content() {
         let folder = std::env::temp_dir().join(format!("dunlin-numbering-{}", std::process::id()));
-        let mut library = Library::open(&folder).unwrap();
+        let library = Library::open(&folder).unwrap();
         // Reading the memory of a process where it has none is an error of the disk's kind.
         let mut zone = Zone::new(b"\x01z\0"[..].into(), "/proc/self/mem".into());
         zone.numbering = Numbering::Increment;
-        let mut config = Config::default();
-        config.roster.written = Written::new(vec![zone.clone()]);
-        library.gate = Arc::new(Gate::new(&config, Default::default()));
         let zones = [zone];
         let looked_at = numbered(&zones, None, &library, |_| true, |_| Some(1));
         let unread = zonetext::open(&looked_at[0]).err().unwrap();
@@ -161,7 +155,7 @@ mod tests {
     #[test]
     fn a_file_that_is_another_by_then_is_not_read_under_the_serial_that_was_found() {
         let folder = std::env::temp_dir().join(format!("dunlin-numbering-then-{}", std::process::id()));
-        let mut library = Library::open(&folder).unwrap();
+        let library = Library::open(&folder).unwrap();
         let [file, included] = ["z", "included"].map(|name| folder.join(name));
         let write = |n: u8| {
             std::fs::write(&file, "$TTL 1\n@ SOA a b 7 1 1 1 1\n@ NS a\n$INCLUDE included\n").unwrap();
@@ -171,9 +165,6 @@ mod tests {
         write(1);
         let mut zone = Zone::new(b"\x01z\0"[..].into(), file.clone());
         zone.numbering = Numbering::Increment;
-        let mut config = Config::default();
-        config.roster.written = Written::new(vec![zone.clone()]);
-        library.gate = Arc::new(Gate::new(&config, Default::default()));
         for changed in [&file, &included] {
             write(1);
             let zones = [zone.clone()];

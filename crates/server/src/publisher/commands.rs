@@ -5,7 +5,7 @@ use super::{By, Publisher};
 use crate::config::{Config, Zone, inode};
 use crate::history::{self, Past};
 use crate::images;
-use crate::images::numbering;
+use crate::images::numbering::{may_be_numbered, numbered};
 use crate::images::sound;
 use crate::json::Json;
 use crate::kept::{Kept, Order};
@@ -29,8 +29,8 @@ impl Publisher {
         }
         let (now, recorder) = (self.press.current(), &mut self.recorder);
         let end = |apex: &[u8]| recorder.last_serial(apex);
-        let may_be = |zone: &Zone| numbering::may_be_numbered(zone, &self.library);
-        let zone = &*numbering::numbered(std::slice::from_ref(zone), Some(&now.image), &self.library, may_be, end);
+        let zone = std::slice::from_ref(zone);
+        let zone = &*numbered(zone, Some(&now.image), &self.library, may_be_numbered, end);
         let [zone] = zone else { return Err("no zone is named".to_string()) };
         let stock = Stock::below(self.library.data_dir());
         let mut builder = stock.builder();

@@ -268,15 +268,14 @@ impl Folders {
     fn look_at_paths(&self) -> bool {
         self.watch_images();
         let known = &mut *self.known();
-        let Known { zones, links, including, missing, .. } = known;
-        let (mut are_others, mut are_there) = (false, Vec::new());
-        for folder in zones.iter().chain(&*links).chain(&*including) {
+        let (mut are_others, mut are_there) = (false, BTreeSet::new());
+        for folder in known.folders() {
             if let Ok(is_other) = self.watch.add(folder, What::Files) {
                 are_others |= is_other;
-                are_there.push(folder);
+                are_there.insert(folder.clone());
             }
         }
-        are_there.into_iter().for_each(|folder| _ = missing.remove(folder));
+        known.missing.retain(|folder| !are_there.contains(folder));
         are_others
     }
 
@@ -301,10 +300,22 @@ impl Known {
         self.laid_before = std::mem::take(&mut self.laid);
     }
 
+    /// All that are to be watched.
+    fn folders(&self) -> impl Iterator<Item = &PathBuf> {
+        self.zones.iter().chain(&self.links).chain(&self.including).chain(&self.links_to_including)
+    }
+
     /// Nobody waits for what is none of these folders any more.
     fn forget_missing(&mut self) {
-        let Known { zones, including, links, missing, .. } = self;
-        missing.retain(|folder| zones.contains(folder) || including.contains(folder) || links.contains(folder));
+        let mut missing = std::mem::take(&mut self.missing);
+        missing.retain(|missing| self.folders().any(|folder| folder == missing));
+        self.missing = missing;
+    }
+
+    /// A folder is there no more.
+    fn miss(&mut self, folder: PathBuf) {
+        self.missing.insert(folder);
+        self.forget_missing();
     }
 
     /// True for what may lead to files of zones, or to what they include: a folder of zones, or what lies in one that is watched.
@@ -389,9 +400,7 @@ impl Watcher {
             // Put back in its place it is watched again, by the reload that follows, or later.
             Change::Gone(folder) if folder == self.folders.images => self.folders.known().lacks_images = true,
             Change::Gone(folder) => {
-                let known = &mut *self.folders.known();
-                known.missing.insert(folder);
-                known.forget_missing();
+                self.folders.known().miss(folder);
                 self.pending.add_all();
             }
             Change::Lost => {
@@ -517,6 +526,32 @@ mod tests {
             [one.clone(), zones.clone()],
             "zones are read from there no more, and included all the same"
         );
+        std::fs::remove_dir_all(&folder).unwrap();
+    }
+
+    #[test]
+    fn folders_that_go_are_missed_whatever_they_are_watched_for() {
+        let folder = std::env::temp_dir().join(format!("dunlin-watcher-gone-{}", std::process::id()));
+        let _ = std::fs::remove_dir_all(&folder);
+        let [zones, to_zones, included, to_included] =
+            ["zones", "to_zones", "included", "to_included"].map(|name| folder.join(name));
+        let all = [&zones, &to_zones, &included, &to_included];
+        all.into_iter().for_each(|folder| std::fs::create_dir_all(folder).unwrap());
+        for (links, to) in [(&to_zones, &zones), (&to_included, &included)] {
+            std::os::unix::fs::symlink(to, links.join("link")).unwrap();
+        }
+        let folders = Folders::of(&Config::default());
+        let by_link = to_zones.join("link");
+        folders.follow(std::slice::from_ref(&by_link));
+        let files = [&included, &to_included.join("link")].map(|folder| folder.join("f"));
+        assert!(folders.include("y.", &by_link.join("y.zone"), &files));
+        let watched = [&by_link, &to_zones, &included, &to_included];
+        for gone in watched {
+            folders.known().miss(gone.clone());
+            assert!(folders.find_missing(&mut folders.known()), "{}", gone.display());
+        }
+        folders.known().miss(folder.clone());
+        assert!(!folders.known().missing.contains(&folder), "none of them");
         std::fs::remove_dir_all(&folder).unwrap();
     }
 

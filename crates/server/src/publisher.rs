@@ -222,6 +222,10 @@ impl Publisher {
             Why::Look => self.look(&job.config, &job.zones).map_err(|why| vec![why]),
             Why::Back(serial) => self.go_back(&job.config, &job.zones, serial),
             Why::Keep { .. } => self.keep(&job.config, job.why, &job.zones, job.order.as_ref()),
+            // Without a name all zones are meant.
+            _ if job.is_asked && !job.zones.is_empty() && self.by.wanted.is_empty() => {
+                Err(self.unfulfilled(&job.zones))
+            }
             _ => self.reload(&job.config, job.why, &job.zones),
         };
         self.number = job.number;
@@ -355,8 +359,8 @@ impl Publisher {
 
     /// Serves zones as their files are, where that can be.
     fn refresh(&mut self, config: &Arc<Config>, why: Why, wanted: &[String]) -> Result<Json, Vec<String>> {
-        let forced = wanted.iter().filter(|_| why.is_forced()).filter_map(|name| crate::config::apex(name).ok());
-        self.library.gate = Arc::new(Gate::new(config, forced.collect()));
+        let forced = if why.is_forced() { self.by.wanted.clone() } else { HashSet::new() };
+        self.library.gate = Arc::new(Gate::new(config, forced));
         self.judges_anew = false;
         if why == Why::Started && self.served.manifest.changes() > 0 {
             // What the last run laid over the image.

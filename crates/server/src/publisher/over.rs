@@ -208,7 +208,7 @@ impl Publisher {
             let weighed = self.weighed.as_ref();
             weighed.is_some_and(|w| w.guards == config.guards && is_numbered_so(&w.written, apex))
         };
-        let asked: HashSet<Box<[u8]>> = wanted.iter().filter_map(|name| crate::config::apex(name).ok()).collect();
+        let asked = &self.by.wanted;
         let may_pass = |p: &&images::Problem| {
             held::may_pass(&p.what) && (!is_weighed_so(&p.apex) || !self.library.gate.guards(&p.apex))
         };

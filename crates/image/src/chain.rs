@@ -46,6 +46,8 @@ impl Table {
     fn nsec3(more: &[u8]) -> Result<Table, Damaged> {
         Table::at(more, 20)
     }
+
+    const NONE: Table = Table { at: 0, owners: 0 };
 }
 
 /// Places of a table that do not count any more: first, and behind the last.
@@ -56,6 +58,11 @@ impl<'a> LeftOut<'a> {
     fn at(view: View<'a>, under: &[u8], offset: usize) -> Result<LeftOut<'a>, Damaged> {
         let (at, n) = (u32_at(under, offset)? as usize * ALIGN, u32_at(under, offset + 4)? as usize);
         view.octets(at, 8 * n).map(|octets| LeftOut(octets.as_chunks().0))
+    }
+
+    fn ranges(self) -> impl Iterator<Item = (u32, u32)> {
+        let word = |range: &[u8; 8], at| u32_at(range, at).unwrap_or(0);
+        self.0.iter().map(move |range| (word(range, 0), word(range, 4)))
     }
 
     /// The last place before `end` that counts.
@@ -201,15 +208,20 @@ impl<'a> Zone<'a> {
         self.view().node(u32_at(&table[place], 20)?).map(Some)
     }
 
+    /// All of a table: sort keys and references.
+    fn nsecs(&self, table: Table) -> Result<Vec<(u64, u32)>, Damaged> {
+        let octets = self.view().octets(table.at, 12 * table.owners)?;
+        (0..table.owners).map(|i| Ok((u64_at(octets, 8 * i)?, u32_at(octets, 8 * table.owners + 4 * i)?))).collect()
+    }
+
     /// The place of an owner in a table.
     fn nsec3_place(&self, table: &[[u8; 24]], folded: &[u8]) -> Result<Option<usize>, Damaged> {
         let Some(hash) = base32hex(folded) else { return Ok(None) };
-        let first = table.partition_point(|e| e[..20] < hash[..]);
         let mut room = [0; NAME_MAX];
-        for (i, entry) in table.iter().enumerate().skip(first).take_while(|(_, e)| e[..20] == hash) {
-            let node = self.view().node(u32_at(entry, 20)?)?;
+        for place in places_of(table, &hash) {
+            let node = self.view().node(u32_at(&table[place], 20)?)?;
             if self.name_of(&node, &mut room)? == folded {
-                return Ok(Some(i));
+                return Ok(Some(place));
             }
         }
         Ok(None)
@@ -239,8 +251,8 @@ pub(crate) struct Tables {
 }
 
 impl Tables {
-    /// Of the zone `old` after an edit of which these nodes have been `laid`, to stand where `moved` says. None: two owners of
-    /// NSEC3 have one hash, and which of them comes first is not known.
+    /// Of the zone `old` after an edit of which these nodes have been `laid`, to stand where `moved` says. What had changed before is taken over as it
+    /// stands: only the names of the edit are looked up. None: two owners of NSEC3 have one hash, and which of them comes first is not known.
     pub(crate) fn of<'a>(
         old: &Zone<'a>,
         edit: &Gathered,
@@ -248,35 +260,56 @@ impl Tables {
         moved: impl Fn(u32) -> u32,
     ) -> Result<Option<Tables>, Damaged> {
         let more = old.more()?.ok_or(Damaged)?;
-        let (base, under) = match old.under(more)? {
+        let before = old.under(more)?;
+        let (base, under) = match &before {
             Some(under) => (under.more, old.view().u32_at(old.under_at()?)?),
             None => (more, old.more_at()?),
         };
-        let (nsecs, nsec3s) = (Table::nsec(base)?, old.nsec3s(Table::nsec3(base)?)?);
+        let (base_nsecs, base_nsec3s) = (Table::nsec(base)?, old.nsec3s(Table::nsec3(base)?)?);
+        let own =
+            |table: fn(&[u8]) -> Result<Table, Damaged>| if before.is_some() { table(more) } else { Ok(Table::NONE) };
+        let (own_nsecs, own_nsec3s) = (own(Table::nsec)?, old.nsec3s(own(Table::nsec3)?)?);
         let (param, with_nsec) = (nsec3_param(old)?, old.is(NSEC)?);
         let apex = old.apex()?.apex_name()?;
-        let (mut nsec, mut nsec3, mut out, mut hashed_out) = (vec![], vec![], vec![], vec![]);
-        for Changed { name, node, reference } in changed_names(old, edit, laid, moved)? {
-            out.extend(old.nsec_place(nsecs, &name)?);
-            hashed_out.extend(old.nsec3_place(nsec3s, &name)?);
-            let Some(node) = node.filter(|node| !node.is(GONE | ABOVE)) else { continue };
+        let (mut nsecs, mut nsec3s) = (Change::default(), Change::default());
+        let mut names: Vec<&[u8]> = edit.kept.iter().map(|name| &**name).collect();
+        names.sort_unstable_by(|a, b| canonical_cmp(a, b));
+        for name in names {
+            nsecs.left_out.extend(old.nsec_place(base_nsecs, name)?);
+            nsecs.gone.extend(old.nsec_place(own_nsecs, name)?);
+            nsec3s.left_out.extend(old.nsec3_place(base_nsec3s, name)?);
+            nsec3s.gone.extend(old.nsec3_place(own_nsec3s, name)?);
+            let Some(node) = laid.get(name).filter(|node| !node.is(GONE | ABOVE)) else { continue };
+            let reference = moved(node.reference());
             if with_nsec && node.is_name() && node.rrset(rtype::NSEC)?.is_some() {
-                nsec.push((order_key(&name, apex), reference));
+                let place = old.nsecs_to(own_nsecs, name, |order| order == Ordering::Less)?;
+                nsecs.come.push((place, (order_key(name, apex), reference)));
             }
-            if let Some(hash) = base32hex(&name)
-                && is_of_chain(&node, &name, param.as_deref())?
+            if let Some(hash) = base32hex(name)
+                && is_of_chain(node, name, param.as_deref())?
             {
-                nsec3.push((hash, reference));
+                let place = own_nsec3s.partition_point(|e| e[..20] < hash[..]);
+                nsec3s.come.push((place, (hash, reference)));
             }
         }
-        nsec3.sort_unstable();
-        hashed_out.sort_unstable();
-        if are_ambiguous(&nsec3, nsec3s, &hashed_out) {
+        nsec3s.come.sort_unstable();
+        let [nsec_left_out, nsec3_left_out] = match &before {
+            Some(before) => [nsecs.left_out_with(before.nsec), nsec3s.left_out_with(before.nsec3)],
+            None => [nsecs.left_out_with(LeftOut(&[])), nsec3s.left_out_with(LeftOut(&[]))],
+        };
+        let counts = |place: usize| {
+            let behind = nsec3_left_out.partition_point(|&(first, _)| first as usize <= place);
+            behind.checked_sub(1).is_none_or(|last| nsec3_left_out[last].1 as usize <= place)
+        };
+        let is_twice = nsec3s.come.iter().any(|(_, (hash, _))| places_of(base_nsec3s, hash).any(counts));
+        let own_nsec3s: Vec<Hashed> = own_nsec3s.iter().map(hashed).collect::<Result<_, _>>()?;
+        let (nsec, nsec3) = (nsecs.woven_into(&old.nsecs(own_nsecs)?), nsec3s.woven_into(&own_nsec3s));
+        if is_twice || nsec3.windows(2).any(|two| two[0].0 == two[1].0) {
             return Ok(None);
         }
-        let has_nsec3 = nsec3s.len() > hashed_out.len() || !nsec3.is_empty();
+        let left_out: usize = nsec3_left_out.iter().map(|(first, end)| (end - first) as usize).sum();
+        let has_nsec3 = base_nsec3s.len() > left_out || !nsec3.is_empty();
         let marks = if has_nsec3 { NSEC3 } else { 0 };
-        let (nsec_left_out, nsec3_left_out) = (ranges(out), ranges(hashed_out));
         Ok(Some(Tables { under, nsec, nsec3, nsec_left_out, nsec3_left_out, marks }))
     }
 }
@@ -284,45 +317,59 @@ impl Tables {
 /// The nodes of an edit, as they were built.
 pub(crate) type Laid<'a> = BTreeMap<Box<[u8]>, Node<'a>>;
 
-/// A name that is not as it is in the tables under those of changed names.
-struct Changed<'a> {
-    name: Box<[u8]>,
-    node: Option<Node<'a>>,
-    /// Where the node is, or will be.
-    reference: u32,
+/// What an edit makes different in a table of changed names, and in the one under it.
+struct Change<T> {
+    /// Places whose owners have changed, in the one under it.
+    left_out: Vec<usize>,
+    /// The same in the table.
+    gone: Vec<usize>,
+    /// What comes, and before which place of the table; in order.
+    come: Vec<(usize, T)>,
 }
 
-/// In canonical order: those that had changed before, and those of the edit.
-fn changed_names<'a>(
-    old: &Zone<'a>,
-    edit: &Gathered,
-    laid: &Laid<'a>,
-    moved: impl Fn(u32) -> u32,
-) -> Result<Vec<Changed<'a>>, Damaged> {
-    let (mut changed, mut room) = (vec![], [0; NAME_MAX]);
-    for node in old.changed()? {
-        let name = old.name_of(&node, &mut room)?;
-        if !edit.kept.contains(name) {
-            changed.push(Changed { name: name.into(), node: Some(node), reference: node.reference() });
+impl<T> Default for Change<T> {
+    fn default() -> Change<T> {
+        Change { left_out: vec![], gone: vec![], come: vec![] }
+    }
+}
+
+impl<T: Copy> Change<T> {
+    /// What is left out from now on, with what was before: first, and behind the last.
+    fn left_out_with(&self, before: LeftOut<'_>) -> Vec<(u32, u32)> {
+        let more = self.left_out.iter().map(|&place| (place as u32, place as u32 + 1));
+        let mut all: Vec<(u32, u32)> = before.ranges().chain(more).collect();
+        all.sort_unstable();
+        all.dedup_by(|next, last| {
+            let goes_on = next.0 <= last.1;
+            last.1 = if goes_on { last.1.max(next.1) } else { last.1 };
+            goes_on
+        });
+        all
+    }
+
+    fn woven_into(mut self, table: &[T]) -> Vec<T> {
+        self.gone.sort_unstable();
+        let mut woven = Vec::with_capacity(table.len() + self.come.len());
+        let (mut gone, mut come) = (self.gone.into_iter().peekable(), self.come.into_iter().peekable());
+        for place in 0..=table.len() {
+            while let Some((_, item)) = come.next_if(|(before, _)| *before == place) {
+                woven.push(item);
+            }
+            let stays = gone.next_if_eq(&place).is_none();
+            woven.extend(table.get(place).filter(|_| stays));
         }
+        woven
     }
-    for name in &edit.kept {
-        let node = laid.get(name).copied();
-        let reference = node.map_or(0, |node| moved(node.reference()));
-        changed.push(Changed { name: name.clone(), node, reference });
-    }
-    changed.sort_by(|a, b| canonical_cmp(&a.name, &b.name));
-    Ok(changed)
 }
 
-/// True if one of these sorted hashes has several owners: here, or in the table under it at a place that is not left out.
-fn are_ambiguous(hashes: &[Hashed], under: &[[u8; 24]], left_out: &[usize]) -> bool {
-    let stands_under = |hash: &Hashed| {
-        let first = under.partition_point(|e| e[..20] < hash.0[..]);
-        let alike = under.iter().enumerate().skip(first).take_while(|(_, e)| e[..20] == hash.0);
-        alike.map(|(place, _)| place).any(|place| left_out.binary_search(&place).is_err())
-    };
-    hashes.iter().any(stands_under) || hashes.windows(2).any(|two| two[0].0 == two[1].0)
+/// Where a hash stands in a table.
+fn places_of(table: &[[u8; 24]], hash: &[u8; 20]) -> impl Iterator<Item = usize> {
+    let first = table.partition_point(|e| e[..20] < hash[..]);
+    (first..table.len()).take_while(move |&place| table[place][..20] == hash[..])
+}
+
+fn hashed(entry: &[u8; 24]) -> Result<Hashed, Damaged> {
+    Ok((*entry.first_chunk().ok_or(Damaged)?, u32_at(entry, 20)?))
 }
 
 /// The parameters of the only chain of NSEC3 that the zone announces.
@@ -343,13 +390,6 @@ fn is_of_chain(node: &Node<'_>, owner: &[u8], param: Option<&[u8]>) -> Result<bo
         is_one |= is_long && rdata[0] == param[0] && rdata[2..param.len()] == param[2..];
     })?;
     Ok(is_one)
-}
-
-/// Places as ranges: first, and behind the last.
-fn ranges(mut places: Vec<usize>) -> Vec<(u32, u32)> {
-    places.sort_unstable();
-    let alike = places.chunk_by(|a, b| a + 1 == *b);
-    alike.map(|run| (run[0] as u32, run[run.len() - 1] as u32 + 1)).collect()
 }
 
 /// The hash that an NSEC3's first label spells (RFC 4648 section 7).

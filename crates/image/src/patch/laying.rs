@@ -296,7 +296,7 @@ impl<'a> Laying<'a> {
     /// The tables of a zone's changed names, over those that it had: the reference of its new more.
     fn tables(&mut self, old: &Zone<'a>, tables: &Tables) -> Result<u32, Unable> {
         let pairs = |all: &[(u32, u32)]| -> Vec<u8> {
-            all.iter().flat_map(|&(a, b)| [a.to_le_bytes(), b.to_le_bytes()].concat()).collect()
+            all.iter().flat_map(|&(a, b)| a.to_le_bytes().into_iter().chain(b.to_le_bytes())).collect()
         };
         let keys = tables.nsec.iter().flat_map(|(key, _)| key.to_le_bytes());
         let nsec: Vec<u8> = keys.chain(tables.nsec.iter().flat_map(|(_, owner)| owner.to_le_bytes())).collect();

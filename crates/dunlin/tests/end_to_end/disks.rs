@@ -674,6 +674,62 @@ fn a_journal_that_lacks_its_segments_or_a_zone_says_so() {
     }
 }
 
+/// Somebody has brought one file of ours back from a backup: the journal has what it lacks, as long as that is kept.
+#[test]
+fn an_older_file_of_a_zone_gets_what_came_after_it_from_the_journal() {
+    let folder = folder();
+    let server = serve(&folder);
+    let [file, released] = ["z.example.zone", "released"].map(|name| folder.0.join("data/journal").join(name));
+    assert_eq!(add(&server, 1), "");
+    eventually("it is folded in", || released.exists());
+    let (first, before) = (fs::read(&file).unwrap(), read(&released));
+    assert_eq!(add(&server, 2), "");
+    eventually("that is, too", || read(&released) != before);
+    assert_eq!(add(&server, 3), "");
+    server.killed();
+    fs::write(&file, first).unwrap();
+    let server = serve(&folder);
+    let says = "z.example.zone: it is not the one that was there last, but an older one; what came after it is taken from the journal";
+    assert!(read(&folder.0.join("log")).contains(says), "{}", read(&folder.0.join("log")));
+    let all = |server: &Server, n: u32| (1..=n).all(|i| has(&folder, server, i));
+    assert!(all(&server, 3));
+    assert_eq!(add(&server, 4), "");
+    // Before it is written down again.
+    let server = after_a_kill(server, &folder);
+    assert!(all(&server, 4));
+    assert_eq!(add(&server, 5), "");
+    eventually("it is written down again", || read(&file).contains("n5.z.example"));
+    let server = after_a_kill(server, &folder);
+    assert!(all(&server, 5));
+}
+
+/// It is what an edit is told by: with nothing there all that updates had deleted would be what somebody has written.
+#[test]
+fn nothing_comes_back_where_what_was_kept_of_an_edited_file_is_cut_off() {
+    let folder = folder();
+    let server = serve(&folder);
+    assert_eq!(update(&server, &[], DDNS, "zone z.example\ndel www.z.example"), "");
+    server.killed();
+    let base = folder.0.join("data/journal/z.example.1.base");
+    let whole = fs::read(&base).unwrap();
+    folder.write("z.zone", &format!("{ZONE}new A 192.0.2.9\n"));
+    for len in [0, 10] {
+        fs::write(&base, &whole[..len]).unwrap();
+        let server = serve(&folder);
+        folder
+            .refuses(&["reload", "z.example"], "z.example.1.base: it is not what was kept of the zone before the edit");
+        assert_eq!(["www", "new"].map(|name| server.short(&folder, &[&format!("{name}.z.example"), "A"])), ["", ""]);
+        server.killed();
+    }
+    fs::write(&base, &whole).unwrap();
+    let server = serve(&folder);
+    folder.does(&["reload", "z.example"]);
+    assert_eq!(
+        ["www", "new"].map(|name| server.short(&folder, &[&format!("{name}.z.example"), "A"])),
+        ["", "192.0.2.9\n"]
+    );
+}
+
 /// As after a crash between the copy of what its file says and the zone's own file: it never took an update.
 #[test]
 fn a_zone_whose_import_was_cut_off_does_not_begin_anew() {
@@ -712,21 +768,24 @@ fn where_the_journal_is_to_be_read_from_that_is_not_there_is_told_and_mended_by_
     let server = after_a_kill(server, &folder);
     assert_eq!(add(&server, 2), "");
     let mut server = after_a_kill(server, &folder);
-    for (spoilt, says) in
-        [("5\n", "it ends before change 2, and 5 is to follow"), ("1x", "released: it names no position")]
-    {
+    server.signal("KILL");
+    server.wait();
+    fs::write(&released, "5\n").unwrap();
+    server = serve(&folder);
+    let says = "it ends before change 2, and 5 is to follow";
+    assert!(folder.does(&["status"]).contains(says), "{}", folder.does(&["status"]));
+    assert_eq!(server.short(&folder, &["n1.z.example", "A"]), "192.0.2.1\n", "what was folded in");
+    assert!(add(&server, 3).contains("SERVFAIL"));
+    // What is none is not believed: all that is there is read.
+    for spoilt in [None, Some("1x\n"), Some(""), Some("2 sum 00000000\n")] {
         server.signal("KILL");
         server.wait();
-        fs::write(&released, spoilt).unwrap();
+        match spoilt {
+            None => fs::remove_file(&released).unwrap(),
+            Some(spoilt) => fs::write(&released, spoilt).unwrap(),
+        }
         server = serve(&folder);
-        assert!(folder.does(&["status"]).contains(says), "{}", folder.does(&["status"]));
-        assert_eq!(server.short(&folder, &["n1.z.example", "A"]), "192.0.2.1\n", "what was folded in");
-        assert!(add(&server, 3).contains("SERVFAIL"));
-        server.signal("KILL");
-        server.wait();
-        fs::remove_file(&released).unwrap();
-        server = serve(&folder);
-        assert_eq!(server.short(&folder, &["n2.z.example", "A"]), "192.0.2.2\n");
+        assert_eq!(server.short(&folder, &["n2.z.example", "A"]), "192.0.2.2\n", "{spoilt:?}");
         assert!(!read(&folder.0.join("log")).contains("warn"), "{}", read(&folder.0.join("log")));
     }
     // Whether what stood before the first segment was folded in nobody knows.

@@ -191,8 +191,13 @@ impl Weighing<'_> {
     /// What leads from what is served to what a file of ours holds.
     fn back(&self, copy: &Zone, served: &ImageZone<'_>) -> Result<Diff, Hindrance> {
         let (builder, _) = read(copy, self.stock)?;
-        let mut back = Err(String::new());
-        builder.show(&mut |base| back = difference(served, base));
+        let mut back = Err(format!("{}: it is not what was kept of the zone before the edit", copy.file.display()));
+        // Of one that was cut off in its first line, or is another zone's, nothing is left: all that was deleted would come back.
+        builder.show(&mut |base| {
+            if base.records_at(&copy.apex).into_iter().flatten().any(|rr| rr.rtype == SOA) {
+                back = difference(served, base);
+            }
+        });
         Ok(back?)
     }
 

@@ -5,7 +5,7 @@
 //! data-dir/journal/example.com.zone     the zone as it was at a position of the journal, which its first line names
 //! data-dir/journal/example.com.origin   what its configured file was when we read or wrote it (see `origin`)
 //! data-dir/journal/example.com.overtaken  the newest serial under which something else was served, while it was not its updates'
-//! data-dir/journal/released             no zone needs what stands before this position
+//! data-dir/journal/released             no zone needs what stands before this position, and a sum of it
 //! ```
 //!
 //! Such a zone was read once from the file that is configured, and belongs to updates from then on. What is served after
@@ -49,6 +49,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard};
 use store::atomic::{Output, Prepared, prepare, write_atomically};
+use store::crc::crc32c;
 use store::journal::{Folder, Journal, SEGMENT_OCTETS};
 use transfer::allow::Rules;
 use transfer::record::is_newer;
@@ -203,11 +204,12 @@ fn open(folder: &Path, from: u64, take: &mut dyn FnMut(u64, Entry)) -> io::Resul
         Err(why) => faults.push(format!("change {position} of the journal: {why}")),
     };
     let (journal, mut remarks) = Journal::open(Folder::open(folder)?, SEGMENT_OCTETS, from, &mut replay)?;
-    let file = folder.join(RELEASED);
-    if from > 0 && !file.exists() {
+    if from > 0 && said_released(folder)?.is_none() {
+        let file = folder.join(RELEASED);
+        let what = if file.exists() { "it is damaged" } else { "it is not there" };
         let file = file.display();
         remarks.push(format!(
-            "{file}: it is not there, and the journal begins with change {from}: zones may lack what stood before"
+            "{file}: {what}, and the journal begins with change {from}: zones may lack what stood before"
         ));
     }
     if faults.is_empty() {
@@ -435,7 +437,7 @@ impl Ledger {
     /// are too old for history.
     pub fn release(&mut self, needed: u64) -> io::Result<()> {
         if needed > self.released {
-            write_atomically(&self.folder, RELEASED, None, |out| writeln!(out, "{needed}"))?;
+            write_released(&self.folder, needed)?;
             self.released = needed;
         }
         let mut journal = hold(&self.journal);
@@ -447,16 +449,33 @@ impl Ledger {
 
 /// Where that is not said, all that is there is needed: nothing goes before it is released.
 fn released(folder: &Path) -> io::Result<u64> {
-    let file = folder.join(RELEASED);
-    let odd = |what: &str| io::Error::new(io::ErrorKind::InvalidData, format!("{}: {what}", file.display()));
-    match std::fs::read(&file) {
-        Ok(text) => str::from_utf8(&text)
-            .ok()
-            .and_then(|text| text.trim().parse().ok())
-            .ok_or_else(|| odd("it names no position; without it all of the journal is read")),
-        Err(e) if e.kind() == io::ErrorKind::NotFound => Journal::oldest(Folder::open(folder)?),
-        Err(e) => Err(odd(&e.to_string())),
+    said_released(folder)?.map_or_else(|| Journal::oldest(Folder::open(folder)?), Ok)
+}
+
+/// None: it is not said, or what says it is damaged.
+fn said_released(folder: &Path) -> io::Result<Option<u64>> {
+    match std::fs::read(folder.join(RELEASED)) {
+        Ok(text) => Ok(str::from_utf8(&text).ok().and_then(released_in)),
+        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(e) => Err(io::Error::new(e.kind(), format!("{}: {e}", folder.join(RELEASED).display()))),
     }
+}
+
+/// A position, and a sum of it: of one that is too high by one a start would not read a change that was acknowledged.
+fn line_of_released(position: u64) -> String {
+    let position = position.to_string();
+    format!("{position} sum {:08x}\n", crc32c(position.as_bytes()))
+}
+
+/// Up to version 0.1 there was no sum.
+fn released_in(text: &str) -> Option<u64> {
+    let position = text.strip_suffix('\n')?.split(' ').next()?.parse().ok()?;
+    let is_so = text == format!("{position}\n") || text == line_of_released(position);
+    is_so.then_some(position)
+}
+
+fn write_released(folder: &Path, position: u64) -> io::Result<()> {
+    write_atomically(folder, RELEASED, None, |out| out.write_all(line_of_released(position).as_bytes())).map(drop)
 }
 
 /// Writes the file of a zone as the image has it, but for these names: it then holds all changes before `position`. False: there is
@@ -584,6 +603,19 @@ mod tests {
         }
         std::fs::remove_file(&file).unwrap();
         assert_eq!(serial_in(&file), None);
+    }
+
+    #[test]
+    fn a_position_is_believed_as_it_was_written() {
+        let text = line_of_released(228);
+        assert_eq!((released_in(&text), released_in("228\n")), (Some(228), Some(228)));
+        for bit in 0..8 * text.len() {
+            let mut octets = text.clone().into_bytes();
+            octets[bit / 8] ^= 1 << (bit % 8);
+            assert_eq!(str::from_utf8(&octets).ok().and_then(released_in), None, "bit {bit}");
+        }
+        (0..text.len()).for_each(|len| assert_eq!(released_in(&text[..len]), None, "{len} octets"));
+        assert_eq!((released_in("228"), released_in("22x\n"), released_in("228 \n")), (None, None, None));
     }
 
     const ALL: History = History { age: Duration::MAX, octets: u64::MAX };

@@ -2,6 +2,7 @@
 
 use super::{
     FOLDER, Ledger, Owned, data_dir, file_of, is_made_of, open, own, position_of, released, renumber, write_file,
+    write_released,
 };
 use crate::clock::wall_s;
 use crate::config::{History, Written, Zone};
@@ -38,6 +39,8 @@ pub struct Files {
     positions: HashMap<Box<[u8]>, u64>,
     /// Zones whose files do not say what they hold.
     unfit: Unfit,
+    /// By apex: those that hold less than the journal was released for, and whether another one was served last. None was: that is not known.
+    doubted: HashMap<Box<[u8]>, bool>,
 }
 
 /// By apex: from where on changes are kept, and why they cannot be brought back.
@@ -58,16 +61,34 @@ pub fn open_files(data_dir: &Path, zones: &mut Written, until: Instant) -> io::R
     let folder = data_dir.join(FOLDER);
     Folder::open(&folder)?;
     atomic::sweep(&folder);
-    let mut files = Files { folder, zones: HashMap::new(), positions: HashMap::new(), unfit: Unfit::new() };
+    let mut files = Files {
+        folder,
+        zones: HashMap::new(),
+        positions: HashMap::new(),
+        unfit: Unfit::new(),
+        doubted: HashMap::new(),
+    };
     let mut remarks = Vec::new();
     for zone in zones.iter_mut().filter(|zone| zone.origin.is_some()) {
         files.find(zone)?;
     }
+    let released = released(&files.folder)?;
     // Where another version was served than the file has, it is weighed beside that before anything is made of it.
     let last = LazyCell::new(|| Manifest::open(&data_dir.join(images::FOLDER).join(images::MANIFEST)));
     // Where a file of ours was, and is not any more, somebody wants the zone to begin again.
     let known = |zone: &Zone| last.as_ref().and_then(|last| last.find(&zone.apex));
     let was_ours = |known: &Known<'_>, zone: &Zone| known.file == file_of(&data_dir.join(FOLDER), &zone.apex);
+    // One that somebody has put there may lack changes that it is not read behind any more.
+    let is_another = |zone: &Zone| {
+        let was = known(zone).filter(|was| was.file == zone.file);
+        was.map(|was| !was.is_current(&mut Looks::default()))
+    };
+    let holds_less = |zone: &&Zone| files.positions.get(&zone.apex).is_some_and(|position| *position < released);
+    let doubt = |zone: &Zone| match is_another(zone) {
+        Some(false) => None,
+        is_another => Some((zone.apex.clone(), is_another.is_some())),
+    };
+    files.doubted = zones.iter().filter(holds_less).filter_map(doubt).collect();
     let is_new_version = |zone: &Zone| {
         let known = known(zone).filter(|known| !was_ours(known, zone));
         let is_as_served = |known: Known<'_>| {
@@ -154,7 +175,7 @@ impl Files {
         history: History,
     ) -> io::Result<(Ledger, Unwritten, Vec<String>)> {
         let released = released(&self.folder)?;
-        let Files { folder, mut zones, mut positions, mut unfit } = self;
+        let Files { folder, mut zones, mut positions, mut unfit, doubted } = self;
         for (apex, position) in
             positions.extract_if(|apex, _| !is_made_of(manifest, view, apex, &file_of(&folder, apex)))
         {
@@ -162,11 +183,35 @@ impl Files {
             let why = wrong.unwrap_or("what is served was not made of it, as the log says").to_string();
             unfit.insert(apex, (position, why));
         }
-        let strangers = Strangers::of(folder.clone());
-        let (layers, lasts) = (HashMap::new(), HashMap::new());
-        let mut replayed = Replayed { view, positions, unfit, layers, lasts, strangers };
-        let (journal, mut remarks) = open(&folder, released, &mut |position, entry| replayed.take(position, entry))?;
-        let Replayed { positions, layers, lasts, mut unfit, strangers, .. } = replayed;
+        let first = doubted.keys().filter_map(|apex| positions.get(apex)).min().copied().unwrap_or(released);
+        let oldest = if first < released { Journal::oldest(Folder::open(&folder)?)? } else { released };
+        let first = first.max(oldest).min(released);
+        let read = |positions, unfit, from| Replayed::read(view, &folder, positions, unfit, [from, released]);
+        let earlier = (first < released).then(|| read(positions.clone(), unfit.clone(), first));
+        let (replayed, journal, mut remarks) = match earlier {
+            // What is history may be damaged.
+            Some(Err(e)) if e.kind() == io::ErrorKind::InvalidData => read(positions, unfit, released)?,
+            Some(all) => all?,
+            None => read(positions, unfit, released)?,
+        };
+        let Replayed { positions, layers, lasts, mut unfit, strangers, brought_back, from: [first, _], .. } = replayed;
+        if !brought_back.is_empty() {
+            // Until it is written down again the next start needs it, too.
+            write_released(&folder, first)?;
+        }
+        let older = |apex: &[u8]| {
+            let file = file_of(&folder, apex);
+            format!("{}: it is not the one that was there last, but an older one", file.display())
+        };
+        remarks.extend(
+            brought_back.iter().map(|apex| format!("{}; what came after it is taken from the journal", older(apex))),
+        );
+        let lacks = |apex: &[u8]| positions.get(apex).is_some_and(|position| *position < first);
+        let lacking = doubted.iter().filter(|(apex, is_another)| **is_another && lacks(apex));
+        remarks.extend(lacking.map(|(apex, _)| {
+            format!("{}, and the journal begins with change {first}: the zone may lack what stood before", older(apex))
+        }));
+        let released = if brought_back.is_empty() { released } else { first };
         let (mut unwritten, end) = (Unwritten::default(), journal.next_position());
         let beyond = positions.iter().filter(|(_, position)| **position > end).max_by_key(|(_, position)| **position);
         if let Some((apex, position)) = beyond {
@@ -206,9 +251,27 @@ struct Replayed<'v> {
     /// Of each of these: to which serial the last change led, and when.
     lasts: HashMap<Box<[u8]>, (u32, u64)>,
     strangers: Strangers,
+    /// The first position that was wanted; and the one before which no zone needs any.
+    from: [u64; 2],
+    /// Zones that have got changes from before that.
+    brought_back: BTreeSet<Box<[u8]>>,
 }
 
-impl Replayed<'_> {
+impl<'v> Replayed<'v> {
+    fn read(
+        view: View<'v>,
+        folder: &Path,
+        positions: HashMap<Box<[u8]>, u64>,
+        unfit: Unfit,
+        from: [u64; 2],
+    ) -> io::Result<(Replayed<'v>, Journal<Folder>, Vec<String>)> {
+        let (layers, lasts, strangers) = (HashMap::new(), HashMap::new(), Strangers::of(folder.to_path_buf()));
+        let brought_back = BTreeSet::new();
+        let mut replayed = Replayed { view, positions, unfit, layers, lasts, strangers, from, brought_back };
+        let (journal, remarks) = open(folder, from[0], &mut |position, entry| replayed.take(position, entry))?;
+        Ok((replayed, journal, remarks))
+    }
+
     /// Brings a change back.
     fn take(&mut self, position: u64, entry: Entry) {
         if self.unfit.contains_key(&entry.zone) {
@@ -220,6 +283,9 @@ impl Replayed<'_> {
         };
         if position < from {
             return;
+        }
+        if position < self.from[1] {
+            self.brought_back.insert(entry.zone.clone());
         }
         match self.follow(&entry) {
             Ok(()) => _ = self.lasts.insert(entry.zone, (entry.diff.to, entry.when.wall_s)),

@@ -29,6 +29,7 @@ use crate::log::{self, Seldom};
 use crate::random;
 use crate::state::{Event, State};
 use crate::transfers::Soa;
+use crate::update::digest;
 use ends::{ASKED_MAX, CHANGED_MAX, DOUBTFUL_MAX};
 pub use ends::{Note, Secondaries, Taken, ends};
 use entries::{Entries, Over};
@@ -65,6 +66,8 @@ const TOLD_A_SECOND: Ms = 100;
 const LONG_AGO: Ms = Ms::MIN / 2;
 /// A file that is there when its zone is configured is served after so long, or cannot be.
 const SERVED_WITHIN_MS: Ms = 60_000;
+/// So long a version whose digest does not fit waits for the one that has another: that is made seconds later, unless it cannot be.
+const DIGEST_WITHIN_MS: Ms = 60_000;
 
 /// What a datagram is about.
 enum Matter {
@@ -750,7 +753,12 @@ impl Registrar {
             if is_well {
                 entry.trouble = None;
             }
-            self.announce(now, id);
+            // Whoever looks at digests would not take this version.
+            let is_stale = |zone: image::Zone<'_>| digest::is_stale(&zone) == Ok(true);
+            match entry.has_digests_made && laying::zone(zones.image.view(), apex).is_some_and(is_stale) {
+                true => self.announce_later(now + DIGEST_WITHIN_MS, id),
+                false => _ = self.announce(now, id),
+            }
         }
     }
 }

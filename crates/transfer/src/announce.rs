@@ -70,6 +70,16 @@ impl Announcer {
         }
     }
 
+    /// The same, and another version is to follow soon: it is told at that time, or with that one before.
+    pub fn on_passing(&mut self, at: Ms, zone: ZoneId, target: TargetId) {
+        let pair = (zone, target);
+        let anew = Pending { retries: 0, at: Some(at), is_news: false, rests_until: Ms::MIN };
+        let pending = self.pending.entry(pair).or_insert(anew);
+        if !std::mem::replace(&mut pending.is_news, true) && pending.at.is_some() {
+            self.schedule(pair, 0, at);
+        }
+    }
+
     /// Nobody knows whether it was told of the version that is served. It is told at that time, or with the next version before.
     pub fn on_unknown(&mut self, at: Ms, zone: ZoneId, target: TargetId) {
         let pair = (zone, target);
@@ -270,5 +280,25 @@ mod tests {
         assert_eq!(actions(&mut a, 100), [(ZoneId(1), 7)]);
         a.on_told(200, (ZoneId(1), 7), Told::Silent);
         assert!(!a.is_told(ZoneId(1), 7), "it is told again");
+    }
+
+    #[test]
+    fn what_passes_is_told_of_with_what_follows_or_when_nothing_does() {
+        let mut a = Announcer::default();
+        a.on_passing(60_000, Z, 7);
+        a.on_passing(60_300, Z, 7);
+        assert!(actions(&mut a, 59_999).is_empty() && !a.is_told(Z, 7));
+        assert_eq!(actions(&mut a, 60_000), [(Z, 7)], "nothing followed");
+        a.on_told(60_010, (Z, 7), Told::Answered);
+        // Just behind what was told.
+        a.on_passing(120_000, Z, 7);
+        assert_eq!(actions(&mut a, 62_000), []);
+        a.on_changed(62_000, Z, 7);
+        a.on_passing(122_000, Z, 7);
+        assert_eq!(actions(&mut a, 62_000), [(Z, 7)], "it has followed");
+        a.on_passing(123_000, Z, 7);
+        a.on_told(62_500, (Z, 7), Told::Answered);
+        assert!(!a.is_told(Z, 7));
+        assert_eq!(actions(&mut a, 63_000), [(Z, 7)], "what came meanwhile is told of at once");
     }
 }

@@ -182,6 +182,31 @@ fn zones_come_change_by_notify_and_are_there_after_a_restart_without_asking() {
     assert!(refused.contains("comes from its primaries"), "{refused}");
 }
 
+/// A digest of the version before is none that whoever looks at digests believes; the one that fits is made seconds later.
+#[test]
+fn a_version_is_told_of_once_its_digest_fits() {
+    let (theirs, ours) = (free_port(), free_port());
+    let folder = folder(theirs, &primary_telling(ours));
+    folder.write("z.zone", &format!("{ZONE}@ 60 ZONEMD 6 1 1 {}\n", "00".repeat(48)));
+    let server = Server::start(&folder, &["-c", "dunlin.toml"]);
+    let primary = Site { folder, server };
+    let changes = |serial: u32| {
+        let change = format!("zone z.test\nadd n{serial}.z.test 60 A 192.0.2.9");
+        assert_eq!(update(&primary.server, &[], DDNS, &change), "");
+        assert_eq!(primary.serial("z.test"), Some(serial));
+    };
+    changes(8);
+    primary.comes_to("z.test", 9);
+    let secondary = Site::start(ours, &secondary_of(theirs));
+    secondary.comes_to("z.test", 9);
+    for serial in [10, 12] {
+        changes(serial);
+        secondary.comes_to("z.test", serial + 1);
+    }
+    assert!(!secondary.log().contains("is held"), "{}", secondary.log());
+    assert!(!secondary.ctl(&["zone", "log", "z.test"]).contains("serial 10"), "it never asked for what passed");
+}
+
 /// As where a primary does not sign them, and `primaries` has a key.
 #[test]
 fn who_refuses_a_notify_is_told_of_at_once() {

@@ -31,8 +31,8 @@ use wire::rtype::ZONEMD;
 
 /// Names that are laid while updates wait.
 const LAST_NAMES: usize = 256;
-/// What a change of names draws in while updates wait, 7 us a name: those of each zone that it hides or shows; and, in one go, those that carry addresses of hosts
-/// which change.
+/// What changes of names draw in while updates wait, 7 us a name, those of all zones together: names that they hide or show; and, in one go, those that
+/// carry addresses of hosts which change.
 const LIMITS: Limits = Limits { hidden: 10_000, followers: 2048 };
 /// How long after a change the digest of a zone is made anew: before all that has changed is folded into a new image.
 pub const DIGEST_AFTER: Duration = Duration::from_secs(5);

@@ -22,6 +22,8 @@ pub struct Entry {
     /// Who is told, by number.
     pub targets: Vec<u32>,
     source: Vec<IpAddr>,
+    /// A digest of it that does not fit any more is made anew.
+    pub has_digests_made: bool,
     /// The last that was told to others, or was there at the start.
     pub serial: Option<u32>,
     /// Whom it came from last.
@@ -156,6 +158,7 @@ impl Entries {
             primaries: peers.primaries.into_iter().map(|remote| self.number(remote)).collect(),
             targets: peers.notify.into_iter().map(|remote| self.number(remote)).collect(),
             source: peers.source,
+            has_digests_made: zone.is_owned(),
             serial: None,
             from: String::new(),
             trouble: None,

@@ -41,6 +41,12 @@ impl Registrar {
         targets.len() as u64
     }
 
+    /// The same at that time, or with the version that is to follow before.
+    pub(super) fn announce_later(&mut self, at: Ms, id: ZoneId) {
+        let targets = self.entries.entry(id).map(|entry| entry.targets.clone()).unwrap_or_default();
+        targets.iter().for_each(|target| self.announcer.on_passing(at, id, *target));
+    }
+
     /// One has been told of a zone: when all are, that is remembered beyond a restart.
     pub(super) fn note_told(&mut self, id: ZoneId) {
         let Some(entry) = self.entries.entry(id) else { return };

@@ -55,6 +55,10 @@ pub fn run(args: &Ctl) -> Exit {
     if words(&args.request).iter().any(|word| word.contains(char::is_control)) {
         return could_not("a word of the command holds a line break, a tab or the like; in a text write \\DDD instead");
     }
+    // Without it the command would be another one, and a reload one of all zones.
+    if words(&args.request).iter().any(|word| word.trim().is_empty()) {
+        return could_not("a word of the command is empty: leave it out, or write what it stands for");
+    }
     if let Request::Zone { words, force, serial } = &args.request {
         if let Some(usage) = misuse(words) {
             return could_not(format_args!("there is no `zone {}`; write zone {usage}", words.join(" ")));

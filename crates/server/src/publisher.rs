@@ -81,6 +81,8 @@ pub struct Publisher {
     judges_anew: bool,
     /// All that the last job has changed is in the history, so far.
     is_kept: bool,
+    /// So many zones it has had served no more, so far.
+    gone: usize,
     /// Of the last configuration.
     number: u64,
     /// Of the last one that all zones were compared with.
@@ -101,18 +103,6 @@ fn news<'p>(now: &'p [images::Problem], before: &'p [images::Problem]) -> impl I
 
 /// So many zones that have gone, or are wrong, are named in the log; a list that was cut short may be behind it.
 const NAMED_MAX: usize = 20;
-
-/// Tells of zones that are served no more. Where fewer are left than have gone, a folder may have gone with them.
-fn tell_gone(gone: &[Box<[u8]>], left: u64) {
-    let named: Vec<String> = gone.iter().take(NAMED_MAX).map(|apex| images::name(apex).to_string()).collect();
-    let facts: [(&str, &dyn std::fmt::Display); 3] =
-        [("zones", &gone.len()), ("left", &left), ("among_them", &named.join(" "))];
-    if gone.len() as u64 > left {
-        log::warn("most zones are served no more", &facts);
-    } else if !gone.is_empty() {
-        log::info("zones are served no more", &facts);
-    }
-}
 
 impl Publisher {
     /// `served` is published already; operators are told of it here.
@@ -141,6 +131,7 @@ impl Publisher {
             noted: None,
             judges_anew: false,
             is_kept: true,
+            gone: 0,
             number: 0,
             full: 0,
         };
@@ -217,7 +208,7 @@ impl Publisher {
         }
         self.by = By { why: job.why, is_asked: job.is_asked, wanted, from };
         self.recorder.keep(job.config.history);
-        self.is_kept = true;
+        (self.is_kept, self.gone) = (true, 0);
         let outcome = match job.why {
             Why::Look => self.look(&job.config, &job.zones).map_err(|why| vec![why]),
             Why::Back(serial) => self.go_back(&job.config, &job.zones, serial),
@@ -389,11 +380,10 @@ impl Publisher {
         if wanted.is_empty() && why != Why::Fold {
             self.weighed = Some(Weighed { guards: config.guards, written: config.roster.written.clone() });
         }
-        let facts = vec![
-            ("changed", Json::Bool(changed)),
-            ("rebuilt", Json::Bool(rebuilt && changed)),
-            ("image", self.state.served().json()),
-        ];
+        let mut facts = vec![("changed", Json::Bool(changed)), ("rebuilt", Json::Bool(rebuilt && changed))];
+        // What was a mistake is seen at once.
+        facts.extend((self.gone > 0).then_some(("gone", Json::Number(self.gone as u64))));
+        facts.push(("image", self.state.served().json()));
         Ok(Json::Object(facts))
     }
 
@@ -436,6 +426,20 @@ impl Publisher {
             self.state.raise(Event::Changed { zones: Vec::new() });
         }
         self.press.have_done(move |_, books| books.novices.let_on(&served));
+    }
+
+    /// Tells of zones that are served no more. Where fewer are left than have gone, a folder may have gone with them.
+    fn tell_gone(&mut self, gone: &[Box<[u8]>]) {
+        self.gone += gone.len();
+        let left = self.state.served().zones;
+        let named: Vec<String> = gone.iter().take(NAMED_MAX).map(|apex| images::name(apex).to_string()).collect();
+        let facts: [(&str, &dyn std::fmt::Display); 3] =
+            [("zones", &gone.len()), ("left", &left), ("among_them", &named.join(" "))];
+        if gone.len() as u64 > left {
+            log::warn("most zones are served no more", &facts);
+        } else if !gone.is_empty() {
+            log::info("zones are served no more", &facts);
+        }
     }
 
     /// Tells of zones that are not served as their files say, but for those that were not so before; counts what is held, and has zones fetched whose files are gone, or spoilt.

@@ -303,6 +303,26 @@ fn goes_on_after_a_kill(first: &str) {
     assert_eq!(server.short(&folder, &["www.n.example"]), "192.0.2.3\n");
 }
 
+/// A list that somebody has emptied by mistake is what is asked for; whoever asks sees how many went.
+#[test]
+fn a_reload_says_how_many_zones_have_gone() {
+    let folder = Folder::new();
+    folder.configure("[zones]\nlist = \"list\"\n");
+    folder.write("z", ZONE);
+    let names = |n: usize| -> String { (0..n).map(|i| format!("z{i}.example z\n")).collect() };
+    folder.write("list", &names(30));
+    let _server = Server::start(&folder, &["-c", "dunlin.toml"]);
+    for (left, gone) in [(28, 2), (0, 28)] {
+        folder.write("list", &names(left));
+        // As a script says it whose variable is not set: that is no wish for all.
+        let unset = folder.ctl(&["reload", ""]);
+        assert!(unset.status.code() == Some(2) && text(&unset.stderr).contains("is empty"), "{unset:?}");
+        let said = folder.does(&["reload", "--json"]);
+        assert!(said.contains(&format!("\"gone\":{gone},")), "{said}");
+    }
+    assert!(!folder.does(&["reload", "--json"]).contains("gone"));
+}
+
 /// Its file is away for a moment, and somebody writes the list meanwhile.
 #[test]
 fn a_zone_that_the_list_and_a_folder_name_goes_on_without_its_file() {

@@ -1,7 +1,7 @@
 //! A new image of all zones, in the place of the one that is served; and what is done so that nobody waits for a page of it.
 
 use super::by::record;
-use super::{Apexes, Publisher, tell_gone};
+use super::{Apexes, Publisher};
 use crate::config::{Config, Seen, Zone};
 use crate::history::Recorder;
 use crate::images::comparison;
@@ -57,7 +57,7 @@ impl Publisher {
             is_over = self.build(config, &zones, &seen, why)?;
             match &is_over {
                 Ok(_) => {
-                    tell_gone(&gone, self.state.served().zones);
+                    self.tell_gone(&gone);
                     break;
                 }
                 Err(zones) => {

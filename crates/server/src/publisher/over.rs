@@ -1,7 +1,7 @@
 //! Zones that have changed, laid over the image that is served.
 
 use super::folding::Haste;
-use super::{Apexes, Publisher, said, tell_gone};
+use super::{Apexes, Publisher, said};
 use crate::config::{Config, Seen, Written, Zone};
 use crate::images::changes::{Laid, Plan, Ready};
 use crate::images::comparison::{self, Difference};
@@ -157,7 +157,7 @@ impl Publisher {
         self.is_published(retired);
         // Before others are told of it: a kill would leave a version that secondaries have, and whose serial nobody knows.
         self.record();
-        tell_gone(&difference.gone, self.state.served().zones);
+        self.tell_gone(&difference.gone);
         self.state.secondaries.iter().for_each(|s| difference.apexes().for_each(|apex| s.has_changed(apex)));
         self.tell_problems(&problems);
         self.folding.lay(config, Instant::now());

@@ -426,3 +426,91 @@ fn who_looks_below_a_hidden_name_steps_over_few_of_those_that_are_gone() {
         assert!((passed..=passed + 17).contains(&(i + 1)), "{passed} of {}", i + 1);
     }
 }
+
+/// Owners of NSEC, or of NSEC3: what the record says, by owner.
+type Denying = BTreeMap<Vec<u8>, u8>;
+
+fn denying_rows(is_hashed: bool, all: &Denying) -> Vec<(Vec<u8>, u16, Vec<u8>)> {
+    let mut rows: Vec<_> =
+        APEX_ROWS.iter().map(|(owner, rtype, rdata)| (owner.to_vec(), *rtype, rdata.to_vec())).collect();
+    rows.push((APEX.to_vec(), rtype::RRSIG, vec![0; 20]));
+    rows.extend(is_hashed.then(|| (APEX.to_vec(), rtype::NSEC3PARAM, vec![1, 0, 0, 0, 0])));
+    rows.extend(all.iter().map(|(owner, says)| (owner.clone(), denies(is_hashed).0, denies(is_hashed).1(*says))));
+    rows
+}
+
+type Rdata = fn(u8) -> Vec<u8>;
+
+/// The type, and a record of it that says something else each time.
+fn denies(is_hashed: bool) -> (u16, Rdata) {
+    match is_hashed {
+        true => (rtype::NSEC3, |says| [&[1, 0, 0, 0, 0, 20][..], &[says; 20]].concat()),
+        false => (rtype::NSEC, |says| vec![1, says, 1, b'z', 0]),
+    }
+}
+
+/// Who denies a name, or a hash, and with what.
+fn denial(image: &Image<Vec<u8>>, is_hashed: bool, name: &[u8]) -> (Vec<u8>, Vec<edit::Record>) {
+    let (zone, mut room) = (zone_of(image, APEX), [0; wire::name::NAME_MAX]);
+    let node = match is_hashed {
+        true => zone.nsec3_at_or_before(name.first_chunk().unwrap()).unwrap().0,
+        false => zone.nsec_at_or_before(name).unwrap(),
+    };
+    let owner = zone.name_of(&node, &mut room).unwrap().to_vec();
+    let records = edit::records_of(&node, &owner).unwrap();
+    (owner, records)
+}
+
+/// The tables of changed owners are woven from edit to edit, and an image that is built anew has none.
+#[test]
+fn who_denies_is_found_after_any_edits_as_in_an_image_of_them() {
+    for seed in 1..=40u32 {
+        let (is_hashed, mut random) = (seed % 2 == 0, seed);
+        let mut below = |n: u32| {
+            // Knuth's second constant; the low bits are poor.
+            random = random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            (random >> 16) % n
+        };
+        let owner = |i: u32| match is_hashed {
+            true => [&[32][..], &[b"0123456789abcdefghij"[i as usize]; 32], APEX].concat(),
+            false => [&[1, b'a' + i as u8], APEX].concat(),
+        };
+        let mut all: Denying =
+            (0..10).map(|i| (owner(2 * i), 0)).chain((!is_hashed).then(|| (APEX.to_vec(), 0))).collect();
+        let built = |all: &Denying| {
+            let rows = denying_rows(is_hashed, all);
+            let rows: Vec<(&[u8], u16, &[u8])> =
+                rows.iter().map(|(owner, rtype, rdata)| (&**owner, *rtype, &**rdata)).collect();
+            Image::open(file(&[(APEX, &rows)])).unwrap()
+        };
+        let mut image = built(&all);
+        for step in 1..=30 {
+            let mut names = edit::Names::new();
+            for _ in 0..=below(3) {
+                let (owner, stays) = (owner(below(20)), below(3) > 0 || all.len() < 4);
+                let (rtype, rdata) = denies(is_hashed);
+                let records = stays.then(|| edit::Record { rtype, ttl: 60, rdata: rdata(step).into() });
+                match stays {
+                    true => _ = all.insert(owner.clone(), step),
+                    false => _ = all.remove(&owner),
+                }
+                names.insert(owner.into(), records.into_iter().collect());
+            }
+            image = over(&image, edits(vec![Edit::new(APEX, names)]));
+            let twin = built(&all);
+            for i in 0..20 {
+                let asked = match is_hashed {
+                    true => vec![(crate::chain::base32hex(&owner(i)).unwrap()).to_vec(), vec![i as u8 * 13; 20]],
+                    false => vec![owner(i), [&[2, b'a' + i as u8, b'm'], APEX].concat()],
+                };
+                for name in asked {
+                    assert_eq!(
+                        denial(&image, is_hashed, &name),
+                        denial(&twin, is_hashed, &name),
+                        "{seed} {step} {name:?}"
+                    );
+                }
+            }
+        }
+    }
+}

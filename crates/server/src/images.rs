@@ -96,8 +96,7 @@ pub struct Shelved {
     /// Of the texts of long zones.
     pub pieces: Shelf,
     pub file: PathBuf,
-    /// About what was built just now; none about an image that was there.
-    /// None: it was made before.
+    /// About what was built just now; None: it was there.
     pub remarks: Option<Vec<Remark>>,
 }
 

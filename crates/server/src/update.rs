@@ -333,9 +333,12 @@ impl Updates {
 
     /// Tells whoever waits for it that all zones take updates that can.
     fn settle_novices(&mut self) {
-        let is_over = !self.later.coming.are_some || !self.press.hold().novices.are_under_way();
-        let settling = if is_over { std::mem::take(&mut self.later.coming.settling) } else { vec![] };
-        settling.into_iter().for_each(|done| _ = done.send(()));
+        let coming = &mut self.later.coming;
+        // To look at all of them for nobody would be in vain.
+        if coming.settling.is_empty() || coming.are_some && self.press.hold().novices.are_under_way() {
+            return;
+        }
+        coming.settling.drain(..).for_each(|done| _ = done.send(()));
     }
 
     fn look_at(&mut self, wanted: &Mutex<Option<Wanted>>) {

@@ -10,9 +10,6 @@ use wire::query::HEADER;
 use wire::rtype::*;
 use wire::{Name, Rtype};
 
-/// The names of the four sections differ by opcode; they are numbered here.
-pub const SECTIONS: usize = 4;
-
 #[derive(Clone, Copy)]
 pub struct Message<'a> {
     octets: &'a [u8],

@@ -100,27 +100,10 @@ impl Seen {
     }
 }
 
-/// An image with names laid over it.
-pub struct Laid {
-    pub image: Image<Stretch>,
-    /// Names that are to be laid afterwards.
-    pub left: Vec<Followers>,
-    /// As `Draft` has it.
-    hidden_max: usize,
-}
-
-impl Laid {
-    /// What was left before it is left now, too.
-    fn behind(mut self, before: Option<Laid>) -> Laid {
-        self.left.splice(0..0, before.into_iter().flat_map(|before| before.left));
-        self
-    }
-}
-
 /// The image with these names laid over it. Zones that it does not hold are left out. None: nothing is to be laid. `limits`: of names
 /// that come to be hidden or are not any more, and of those that carry addresses of hosts which change, in all; of the latter those of a
 /// zone that has more are left.
-pub fn over(now: &Image<Stretch>, wishes: &[Wish], limits: Limits) -> Result<Option<Laid>, Unlaid> {
+pub fn over(now: &Image<Stretch>, wishes: &[Wish], limits: Limits) -> Result<Option<Put>, Unlaid> {
     let is_served = |w: &&Wish| !w.names.is_empty() && zone(now.view(), &w.apex).is_some();
     let served: Vec<&Wish> = wishes.iter().filter(is_served).collect();
     let is_editable = |w: &&&Wish| zone(now.view(), &w.apex).is_some_and(|z| z.is_editable().unwrap_or(false));
@@ -132,7 +115,7 @@ pub fn over(now: &Image<Stretch>, wishes: &[Wish], limits: Limits) -> Result<Opt
         let zones = served.iter().map(|w| w.apex.clone()).collect();
         return Err(Unlaid { zones, why: "more names have changed than are laid over an image".to_string() });
     }
-    let (mut laid, steps): (Option<Laid>, _) = (None, steps(&served));
+    let (mut laid, steps): (Option<Put>, _) = (None, steps(&served));
     let mut limits = among(limits, steps.len());
     for step in steps {
         let before = laid.take();
@@ -144,8 +127,8 @@ pub fn over(now: &Image<Stretch>, wishes: &[Wish], limits: Limits) -> Result<Opt
 }
 
 /// The same zone by zone, where some of them cannot be laid; and what these are.
-pub fn each_over(now: &Image<Stretch>, wishes: &[Wish], limits: Limits) -> (Option<Laid>, Option<Unlaid>) {
-    let (mut laid, mut unlaid) = (None::<Laid>, None::<Unlaid>);
+pub fn each_over(now: &Image<Stretch>, wishes: &[Wish], limits: Limits) -> (Option<Put>, Option<Unlaid>) {
+    let (mut laid, mut unlaid) = (None::<Put>, None::<Unlaid>);
     let mut limits = among(limits, wishes.len());
     let mut rest = wishes.iter();
     while let Some(wish) = rest.next() {
@@ -209,13 +192,11 @@ fn steps<'w>(wishes: &[&'w Wish]) -> Vec<Vec<Edit<'w>>> {
     steps
 }
 
-fn lay(now: &Image<Stretch>, edits: Vec<Edit<'_>>, limits: Limits) -> Result<Laid, Unlaid> {
+fn lay(now: &Image<Stretch>, edits: Vec<Edit<'_>>, limits: Limits) -> Result<Put, Unlaid> {
     let apexes = edits.iter().map(|edit| edit.apex.into()).collect();
     let change = Change { whole: Builder::new(now.header().seed), gone: vec![], edits, limits };
     match put(now, change, &InTurn, &mut |_| None) {
-        Ok(Put { image, complaints, left, hidden_max }) if complaints.is_empty() => {
-            Ok(Laid { image, left, hidden_max })
-        }
+        Ok(put) if put.complaints.is_empty() => Ok(put),
         Ok(Put { complaints, .. }) => {
             let why = complaints.into_iter().map(|c| c.what).next().unwrap_or_default();
             Err(Unlaid { zones: apexes, why })
@@ -256,7 +237,15 @@ pub struct Put {
     /// Names that are to be laid afterwards.
     pub left: Vec<Followers>,
     /// As `Draft` has it.
-    pub hidden_max: usize,
+    hidden_max: usize,
+}
+
+impl Put {
+    /// What was left before it is left now, too.
+    fn behind(mut self, before: Option<Put>) -> Put {
+        self.left.splice(0..0, before.into_iter().flat_map(|before| before.left));
+        self
+    }
 }
 
 /// Lays a change out, and puts it behind the image.

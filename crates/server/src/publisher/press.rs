@@ -8,7 +8,7 @@
 //! What updates have changed is laid over each image that was built from files before it is published: most of it while
 //! updates go on, and with the press held only what has come since.
 
-use crate::images::laying::{self, Laid, Unlaid};
+use crate::images::laying::{self, Put, Unlaid};
 use crate::images::names;
 use crate::log;
 use crate::publisher::shares::Shares;
@@ -23,7 +23,7 @@ use image::Image;
 use image::followers::{Followers, Queue};
 use image::patch::Limits;
 use std::collections::BTreeSet;
-use std::sync::mpsc::channel;
+use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::time::{Duration, Instant};
 use store::Stretch;
@@ -98,7 +98,7 @@ pub struct Unserved {
     /// Over this.
     now: Arc<Zones<Stretch>>,
     /// None: nothing is to be laid.
-    laid: Option<Laid>,
+    laid: Option<Put>,
     /// What takes a new image.
     pub unlaid: Option<Unlaid>,
 }
@@ -136,12 +136,8 @@ impl Press {
 
     /// Has something done with the press held, and waits until it is.
     pub fn have_done<T: Send + 'static>(&self, work: impl FnOnce(&Press, &mut Books) -> T + Send + 'static) -> T {
-        let Some(hands) = self.hands.get() else { return work(self, &mut self.hold()) };
-        let (done, outcome) = channel();
-        // Nobody is left to be told if the one who waits is gone.
-        hands.lend(Box::new(move |press, books| _ = done.send(work(press, books))));
         // If that thread has ended, the server stops.
-        outcome.recv().unwrap_or_else(|_| park())
+        self.hand_over(work).recv().unwrap_or_else(|_| park())
     }
 
     /// The same for who may not wait for a disk that stands still: it may be done later then, or never. None: it was not done in time.
@@ -149,10 +145,19 @@ impl Press {
         &self,
         work: impl FnOnce(&Press, &mut Books) -> T + Send + 'static,
     ) -> Option<T> {
-        let Some(hands) = self.hands.get() else { return Some(work(self, &mut self.hold())) };
+        self.hand_over(work).recv_timeout(SOON).ok()
+    }
+
+    /// Has something done with the press held: at once, or by the thread that carries out updates.
+    fn hand_over<T: Send + 'static>(&self, work: impl FnOnce(&Press, &mut Books) -> T + Send + 'static) -> Receiver<T> {
         let (done, outcome) = channel();
-        hands.lend(Box::new(move |press, books| _ = done.send(work(press, books))));
-        outcome.recv_timeout(SOON).ok()
+        // Nobody is left to be told if the one who waits is gone.
+        let work = move |press: &Press, books: &mut Books| _ = done.send(work(press, books));
+        match self.hands.get() {
+            Some(hands) => hands.lend(Box::new(work)),
+            None => work(self, &mut self.hold()),
+        }
+        outcome
     }
 
     /// Whoever carries out updates has a look whether what he waits for has come.
@@ -203,7 +208,7 @@ impl Press {
         Unserved { now, laid, unlaid: Some(unlaid) }
     }
 
-    fn over(&self, now: &Image<Stretch>, wishes: &[Wish]) -> (Option<Laid>, Option<Unlaid>) {
+    fn over(&self, now: &Image<Stretch>, wishes: &[Wish]) -> (Option<Put>, Option<Unlaid>) {
         match laying::over(now, wishes, self.limits) {
             Ok(laid) => (laid, None),
             Err(unlaid) if unlaid.zones.is_empty() => (None, Some(unlaid)),
@@ -217,7 +222,7 @@ impl Press {
         books.owed.extend(owed.into_iter().map(|wish| wish.apex.clone()));
         books.owed.extend(unserved.unlaid.iter().flat_map(|unlaid| unlaid.zones.clone()));
         books.is_full |= unserved.unlaid.as_ref().is_some_and(|unlaid| unlaid.zones.is_empty());
-        let retired = unserved.laid.map(|Laid { image, left, .. }| {
+        let retired = unserved.laid.map(|Put { image, left, .. }| {
             left.into_iter().for_each(|left| books.left.push(left));
             let octets = image.bytes().end() - unserved.now.image.bytes().end();
             books.shares.take(laid.iter().copied(), octets);

@@ -13,7 +13,7 @@ use crate::images::{self, name};
 use crate::log;
 use crate::scribe::aside;
 use crate::scribe::origin::Origin;
-use crate::stamp::Looks;
+use crate::stamp::{Looks, Stamp};
 use crate::update::strangers::Strangers;
 use crate::update::unwritten::{Unwritten, Wish};
 use crate::zonetext::findings;
@@ -29,7 +29,7 @@ use std::time::Instant;
 use store::atomic;
 use store::journal::{Folder, Journal, SEGMENT_OCTETS};
 use transfer::record::is_newer;
-use transfer::{Entry, Layer, Misfit};
+use transfer::{Entry, Head, Layer, Misfit};
 
 /// The files of zones that updates change, before the journal is read.
 pub struct Files {
@@ -39,8 +39,6 @@ pub struct Files {
     positions: HashMap<Box<[u8]>, u64>,
     /// Zones whose files do not say what they hold.
     unfit: Unfit,
-    /// By apex: those that hold less than the journal was released for, and whether another one was served last. None was: that is not known.
-    doubted: HashMap<Box<[u8]>, bool>,
 }
 
 /// By apex: from where on changes are kept, and why they cannot be brought back.
@@ -61,34 +59,27 @@ pub fn open_files(data_dir: &Path, zones: &mut Written, until: Instant) -> io::R
     let folder = data_dir.join(FOLDER);
     Folder::open(&folder)?;
     atomic::sweep(&folder);
-    let mut files = Files {
-        folder,
-        zones: HashMap::new(),
-        positions: HashMap::new(),
-        unfit: Unfit::new(),
-        doubted: HashMap::new(),
-    };
+    let mut files = Files { folder, zones: HashMap::new(), positions: HashMap::new(), unfit: Unfit::new() };
     let mut remarks = Vec::new();
     for zone in zones.iter_mut().filter(|zone| zone.origin.is_some()) {
         files.find(zone)?;
     }
-    let released = released(&files.folder)?;
     // Where another version was served than the file has, it is weighed beside that before anything is made of it.
     let last = LazyCell::new(|| Manifest::open(&data_dir.join(images::FOLDER).join(images::MANIFEST)));
     // Where a file of ours was, and is not any more, somebody wants the zone to begin again.
     let known = |zone: &Zone| last.as_ref().and_then(|last| last.find(&zone.apex));
     let was_ours = |known: &Known<'_>, zone: &Zone| known.file == file_of(&data_dir.join(FOLDER), &zone.apex);
-    // One that somebody has put there may lack changes that it is not read behind any more.
+    let released = released(&files.folder)?;
+    // Such a one may lack changes that no start reads any more. A copy of all of data-dir has other inodes, and the same times.
     let is_another = |zone: &Zone| {
-        let was = known(zone).filter(|was| was.file == zone.file);
-        was.map(|was| !was.is_current(&mut Looks::default()))
+        let was = known(zone).filter(|known| was_ours(known, zone)).and_then(|known| known.sources().next()?.1);
+        let is = std::fs::metadata(&zone.file).map(|is| Stamp::seen(&is));
+        was.zip(is.ok()).is_some_and(|(was, is)| (was.size, was.modified_ns) != (is.size, is.modified_ns))
     };
-    let holds_less = |zone: &&Zone| files.positions.get(&zone.apex).is_some_and(|position| *position < released);
-    let doubt = |zone: &Zone| match is_another(zone) {
-        Some(false) => None,
-        is_another => Some((zone.apex.clone(), is_another.is_some())),
-    };
-    files.doubted = zones.iter().filter(holds_less).filter_map(doubt).collect();
+    let held = |zone: &Zone| files.positions.get(&zone.apex).copied().filter(|position| *position < released);
+    let others = zones.iter().filter(|zone| held(zone).is_some() && is_another(zone));
+    let others = others.filter_map(|zone| Some((zone.apex.clone(), held(zone)?))).collect();
+    remarks.extend(begin_earlier(&files.folder, &others, released)?);
     let is_new_version = |zone: &Zone| {
         let known = known(zone).filter(|known| !was_ours(known, zone));
         let is_as_served = |known: Known<'_>| {
@@ -175,7 +166,7 @@ impl Files {
         history: History,
     ) -> io::Result<(Ledger, Unwritten, Vec<String>)> {
         let released = released(&self.folder)?;
-        let Files { folder, mut zones, mut positions, mut unfit, doubted } = self;
+        let Files { folder, mut zones, mut positions, mut unfit } = self;
         for (apex, position) in
             positions.extract_if(|apex, _| !is_made_of(manifest, view, apex, &file_of(&folder, apex)))
         {
@@ -183,35 +174,11 @@ impl Files {
             let why = wrong.unwrap_or("what is served was not made of it, as the log says").to_string();
             unfit.insert(apex, (position, why));
         }
-        let first = doubted.keys().filter_map(|apex| positions.get(apex)).min().copied().unwrap_or(released);
-        let oldest = if first < released { Journal::oldest(Folder::open(&folder)?)? } else { released };
-        let first = first.max(oldest).min(released);
-        let read = |positions, unfit, from| Replayed::read(view, &folder, positions, unfit, [from, released]);
-        let earlier = (first < released).then(|| read(positions.clone(), unfit.clone(), first));
-        let (replayed, journal, mut remarks) = match earlier {
-            // What is history may be damaged.
-            Some(Err(e)) if e.kind() == io::ErrorKind::InvalidData => read(positions, unfit, released)?,
-            Some(all) => all?,
-            None => read(positions, unfit, released)?,
-        };
-        let Replayed { positions, layers, lasts, mut unfit, strangers, brought_back, from: [first, _], .. } = replayed;
-        if !brought_back.is_empty() {
-            // Until it is written down again the next start needs it, too.
-            write_released(&folder, first)?;
-        }
-        let older = |apex: &[u8]| {
-            let file = file_of(&folder, apex);
-            format!("{}: it is not the one that was there last, but an older one", file.display())
-        };
-        remarks.extend(
-            brought_back.iter().map(|apex| format!("{}; what came after it is taken from the journal", older(apex))),
-        );
-        let lacks = |apex: &[u8]| positions.get(apex).is_some_and(|position| *position < first);
-        let lacking = doubted.iter().filter(|(apex, is_another)| **is_another && lacks(apex));
-        remarks.extend(lacking.map(|(apex, _)| {
-            format!("{}, and the journal begins with change {first}: the zone may lack what stood before", older(apex))
-        }));
-        let released = if brought_back.is_empty() { released } else { first };
+        let strangers = Strangers::of(folder.clone());
+        let (layers, lasts) = (HashMap::new(), HashMap::new());
+        let mut replayed = Replayed { view, positions, unfit, layers, lasts, strangers };
+        let (journal, mut remarks) = open(&folder, released, &mut |position, entry| replayed.take(position, entry))?;
+        let Replayed { positions, layers, lasts, mut unfit, strangers, .. } = replayed;
         let (mut unwritten, end) = (Unwritten::default(), journal.next_position());
         let beyond = positions.iter().filter(|(_, position)| **position > end).max_by_key(|(_, position)| **position);
         if let Some((apex, position)) = beyond {
@@ -242,6 +209,38 @@ impl Files {
     }
 }
 
+/// Has the journal read from where these zones' files need it, which hold what stands before these positions, and which somebody has put there: before an
+/// image is made of them, that does not tell them from those that were there any more. Returns what an operator should hear.
+fn begin_earlier(folder: &Path, others: &HashMap<Box<[u8]>, u64>, released: u64) -> io::Result<Vec<String>> {
+    let Some(from) = others.values().min() else { return Ok(vec![]) };
+    let (mut first, mut older) = (released, BTreeSet::<Box<[u8]>>::new());
+    let mut see = |position, octets: &[u8]| {
+        let Some(head) = Head::of(octets).filter(|_| position < released) else { return };
+        if others.get(head.zone).is_some_and(|held| *held <= position) {
+            first = first.min(position);
+            older.insert(head.zone.into());
+        }
+    };
+    let damage = Journal::look_through(Folder::open(folder)?, *from, &mut see)?;
+    let oldest = Journal::oldest(Folder::open(folder)?)?;
+    if damage.is_empty() && first < released {
+        // Until they are written down again each start needs it.
+        write_released(folder, first)?;
+    }
+    let told = others.iter().filter_map(|(apex, held)| {
+        let what = match damage.first() {
+            None if older.contains(apex) => "an older one; what came after it is taken from the journal".to_string(),
+            Some(why) if older.contains(apex) => format!("an older one, and what came after it cannot be had: {why}"),
+            _ if *held < oldest => {
+                format!("another one, and the journal begins with change {oldest}: the zone may lack what stood before")
+            }
+            _ => return None,
+        };
+        Some(format!("{}: it is not the one that was there last, but {what}", file_of(folder, apex).display()))
+    });
+    Ok(told.collect())
+}
+
 /// What the journal makes of the zones as their files have them.
 struct Replayed<'v> {
     view: View<'v>,
@@ -251,27 +250,9 @@ struct Replayed<'v> {
     /// Of each of these: to which serial the last change led, and when.
     lasts: HashMap<Box<[u8]>, (u32, u64)>,
     strangers: Strangers,
-    /// The first position that was wanted; and the one before which no zone needs any.
-    from: [u64; 2],
-    /// Zones that have got changes from before that.
-    brought_back: BTreeSet<Box<[u8]>>,
 }
 
-impl<'v> Replayed<'v> {
-    fn read(
-        view: View<'v>,
-        folder: &Path,
-        positions: HashMap<Box<[u8]>, u64>,
-        unfit: Unfit,
-        from: [u64; 2],
-    ) -> io::Result<(Replayed<'v>, Journal<Folder>, Vec<String>)> {
-        let (layers, lasts, strangers) = (HashMap::new(), HashMap::new(), Strangers::of(folder.to_path_buf()));
-        let brought_back = BTreeSet::new();
-        let mut replayed = Replayed { view, positions, unfit, layers, lasts, strangers, from, brought_back };
-        let (journal, remarks) = open(folder, from[0], &mut |position, entry| replayed.take(position, entry))?;
-        Ok((replayed, journal, remarks))
-    }
-
+impl Replayed<'_> {
     /// Brings a change back.
     fn take(&mut self, position: u64, entry: Entry) {
         if self.unfit.contains_key(&entry.zone) {
@@ -283,9 +264,6 @@ impl<'v> Replayed<'v> {
         };
         if position < from {
             return;
-        }
-        if position < self.from[1] {
-            self.brought_back.insert(entry.zone.clone());
         }
         match self.follow(&entry) {
             Ok(()) => _ = self.lasts.insert(entry.zone, (entry.diff.to, entry.when.wall_s)),

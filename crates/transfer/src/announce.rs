@@ -36,6 +36,8 @@ struct Pending {
     is_news: bool,
     /// It is not told again before.
     rests_until: Ms,
+    /// Nor, as long as nothing has followed what is to be told.
+    passes_at: Ms,
 }
 
 /// Bound: zones and servers that are configured to be told. What has been told is forgotten `EVERY_MS` after.
@@ -61,10 +63,10 @@ impl Announcer {
     /// A zone is served in another version from now on.
     pub fn on_changed(&mut self, now: Ms, zone: ZoneId, target: TargetId) {
         let pair = (zone, target);
-        let anew = Pending { retries: 0, at: Some(now), is_news: false, rests_until: now };
+        let anew = Pending { retries: 0, at: Some(now), is_news: false, rests_until: now, passes_at: Ms::MIN };
         let pending = self.pending.entry(pair).or_insert(anew);
         // Who waits for his turn waits for that of this version: its pauses begin anew.
-        (pending.is_news, pending.retries) = (true, 0);
+        (pending.is_news, pending.retries, pending.passes_at) = (true, 0, Ms::MIN);
         if pending.at.is_some() {
             self.schedule(pair, 0, now);
         }
@@ -73,9 +75,14 @@ impl Announcer {
     /// The same, and another version is to follow soon: it is told at that time, or with that one before.
     pub fn on_passing(&mut self, at: Ms, zone: ZoneId, target: TargetId) {
         let pair = (zone, target);
-        let anew = Pending { retries: 0, at: Some(at), is_news: false, rests_until: Ms::MIN };
+        let anew = Pending { retries: 0, at: Some(at), is_news: false, rests_until: Ms::MIN, passes_at: at };
         let pending = self.pending.entry(pair).or_insert(anew);
-        if !std::mem::replace(&mut pending.is_news, true) && pending.at.is_some() {
+        // What waits already is told no later for that.
+        if std::mem::replace(&mut pending.is_news, true) {
+            return;
+        }
+        pending.passes_at = at;
+        if pending.at.is_some() {
             self.schedule(pair, 0, at);
         }
     }
@@ -84,7 +91,7 @@ impl Announcer {
     pub fn on_unknown(&mut self, at: Ms, zone: ZoneId, target: TargetId) {
         let pair = (zone, target);
         if let Entry::Vacant(place) = self.pending.entry(pair) {
-            place.insert(Pending { retries: 0, at: Some(at), is_news: true, rests_until: Ms::MIN });
+            place.insert(Pending { retries: 0, at: Some(at), is_news: true, rests_until: Ms::MIN, passes_at: Ms::MIN });
             self.deadlines.insert((at, pair));
         }
     }
@@ -96,7 +103,7 @@ impl Announcer {
 
     fn schedule(&mut self, pair: Pair, retries: u32, at: Ms) {
         let Some(pending) = self.pending.get_mut(&pair) else { return };
-        let at = at.max(pending.rests_until);
+        let at = at.max(pending.rests_until).max(pending.passes_at);
         pending.at.iter().for_each(|at| _ = self.deadlines.remove(&(*at, pair)));
         (pending.retries, pending.at) = (retries, Some(at));
         self.deadlines.insert((at, pair));
@@ -127,7 +134,7 @@ impl Announcer {
         }
         while let Some((target, zone)) = self.lines.next() {
             if let Some(pending) = self.pending.get_mut(&(zone, target)).filter(|pending| pending.at.is_none()) {
-                (pending.is_news, pending.rests_until) = (false, now + EVERY_MS);
+                (pending.is_news, pending.rests_until, pending.passes_at) = (false, now + EVERY_MS, Ms::MIN);
                 return Some((zone, target));
             }
             self.lines.end(now, target, None);
@@ -299,6 +306,7 @@ mod tests {
         a.on_passing(123_000, Z, 7);
         a.on_told(62_500, (Z, 7), Told::Answered);
         assert!(!a.is_told(Z, 7));
-        assert_eq!(actions(&mut a, 63_000), [(Z, 7)], "what came meanwhile is told of at once");
+        assert_eq!(actions(&mut a, 122_999), [], "what came meanwhile passes, too");
+        assert_eq!(actions(&mut a, 123_000), [(Z, 7)]);
     }
 }

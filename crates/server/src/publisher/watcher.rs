@@ -307,9 +307,9 @@ impl Known {
 
     /// Nobody waits for what is none of these folders any more.
     fn forget_missing(&mut self) {
-        let mut missing = std::mem::take(&mut self.missing);
-        missing.retain(|missing| self.folders().any(|folder| folder == missing));
-        self.missing = missing;
+        let Known { zones, links, including, links_to_including, missing, .. } = self;
+        let sets = [links, including, links_to_including];
+        missing.retain(|folder| zones.contains(folder) || sets.iter().any(|set| set.contains(folder)));
     }
 
     /// A folder is there no more.

@@ -289,7 +289,7 @@ impl Registrar {
                 self.on_fetched(now, zone, primary, outcome, means);
             }
             Note::Laid { is_done: true } => self.on_laid(now, means),
-            Note::Laid { is_done: false } => self.on_not_laid(now),
+            Note::Laid { is_done: false } => self.on_not_laid(now, means),
             Note::Adopt { config, done } => {
                 let (zones, _) = means.published.current();
                 self.octets_max = config.limits.transfer_octets;
@@ -709,10 +709,19 @@ impl Registrar {
     }
 
     /// The publisher has told why.
-    fn on_not_laid(&mut self, now: Ms) {
-        self.took = now - self.handed;
+    fn on_not_laid(&mut self, now: Ms, means: &Means) {
+        let (zones, _) = means.published.current();
+        let is_served = |(id, received): &(ZoneId, u32)| {
+            let entry = self.entries.entry(*id);
+            let served = entry.and_then(|entry| served(&zones, &entry.apex));
+            served.is_some_and(|(timers, _)| timers.serial == *received)
+        };
+        // Some may have been laid though others take an image that cannot be made.
+        let (there, others) = std::mem::take(&mut self.laying).into_iter().partition(is_served);
+        self.laying = there;
+        self.on_laid(now, means);
         self.rests_until = now + (self.took * TOGETHER_TIMES).clamp(AGAIN_MS.0, AGAIN_MS.1);
-        self.ready.append(&mut self.laying);
+        self.ready.extend::<Vec<_>>(others);
     }
 
     fn on_laid(&mut self, now: Ms, means: &Means) {

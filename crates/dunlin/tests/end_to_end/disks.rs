@@ -166,7 +166,7 @@ fn what_can_be_laid_is_served_though_something_else_of_the_reload_needs_room_tha
     let new = |zone: &str| server.short(&folder, &[&format!("new.{zone}.example"), "A"]);
     for _ in 0..2 {
         folder.refuses(&["reload"], "no new image, the old one stays");
-        folder.refuses(&["reload"], "zone below.one.example.: it takes a new image, and stays as it was");
+        folder.refuses(&["reload"], "zone below.one.example.: it stays as it was until there is a new image");
         assert_eq!(["two", "new", "below.one"].map(new), ["192.0.2.9\n", "192.0.2.9\n", ""]);
     }
     assert!(folder.does(&["zone", "log", "two.example", "--json"]).contains("\"added\":1"), "it is in the history");

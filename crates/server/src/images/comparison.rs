@@ -57,6 +57,25 @@ impl Difference {
         self.anew.is_empty() && self.gone.is_empty()
     }
 
+    pub fn len(&self) -> usize {
+        self.anew.len() + self.gone.len()
+    }
+
+    /// It in two parts; none of one zone. What names zones is in neither.
+    pub fn halves(self) -> Vec<Difference> {
+        let Difference { mut anew, mut gone, .. } = self;
+        if anew.len() + gone.len() < 2 {
+            return vec![];
+        }
+        // The larger number of the two is halved.
+        let later = if anew.len() > gone.len() {
+            Difference { anew: anew.split_off(anew.len() / 2), ..Difference::default() }
+        } else {
+            Difference { gone: gone.split_off(gone.len() / 2), ..Difference::default() }
+        };
+        vec![Difference { anew, gone, seen: None }, later]
+    }
+
     /// Which zones it is about.
     pub fn apexes(&self) -> impl Iterator<Item = &Box<[u8]>> {
         self.anew.iter().map(|zone| &zone.apex).chain(&self.gone)

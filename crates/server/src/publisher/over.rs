@@ -1,7 +1,7 @@
 //! Zones that have changed, laid over the image that is served.
 
 use super::folding::Haste;
-use super::{Apexes, Publisher, said};
+use super::{Apexes, NAMED_MAX, Publisher, said};
 use crate::config::{Config, Seen, Written, Zone};
 use crate::images::changes::{Laid, Plan, Ready};
 use crate::images::comparison::{self, Difference};
@@ -27,19 +27,20 @@ impl Publisher {
     /// Lays what has changed over the image, if anything has; None: it takes a new one.
     pub(super) fn lay(&mut self, config: &Arc<Config>, wanted: &[String]) -> Result<Option<bool>, Vec<String>> {
         let Some(mut difference) = self.difference(config, wanted)? else { return Ok(None) };
+        let seen = difference.seen.take();
         if difference.is_empty() {
-            difference.seen.take().into_iter().for_each(|seen| self.served.see(&seen));
+            seen.into_iter().for_each(|seen| self.served.see(&seen));
             return Ok(self.serve_to_others(config));
         }
         // Nobody has named it.
         if !wanted.is_empty() && self.forsakes(config) {
             return Ok(None);
         }
-        Ok(self.lay_those(config, difference).then_some(true))
+        Ok(self.lay_those(config, &difference, seen).then_some(true))
     }
 
-    /// Where there can be no new image: lays zone by zone what takes none. One whose change is large, or that comes below another, is no reason to
-    /// keep all others as they were. The complaints, and which zones stay so.
+    /// Where there can be no new image: lays what takes none. One zone whose change is large, or that comes below another, is no reason to keep all
+    /// others as they were: what cannot be laid together is tried by halves. The complaints, and which zones stay as they are.
     pub(super) fn lay_apart(
         &mut self,
         config: &Arc<Config>,
@@ -49,15 +50,19 @@ impl Publisher {
         if self.forsakes(config) {
             return complaints;
         }
-        let Ok(Some(Difference { anew, gone, .. })) = self.difference(config, wanted) else { return complaints };
-        let anew = anew.into_iter().map(|zone| Difference { anew: vec![zone], ..Difference::default() });
-        let gone = gone.into_iter().map(|apex| Difference { gone: vec![apex], ..Difference::default() });
-        for one in anew.chain(gone) {
-            let zones: Vec<String> = one.apexes().map(|apex| images::name(apex).to_string()).collect();
-            if !self.lay_those(config, one) {
-                complaints.extend(zones.iter().map(|zone| said(zone, "it takes a new image, and stays as it was")));
+        let Ok(Some(difference)) = self.difference(config, wanted) else { return complaints };
+        let (mut parts, mut left) = (vec![difference], Apexes::new());
+        while let Some(part) = parts.pop() {
+            if self.lay_those(config, &part, None) {
+                continue;
             }
+            left.extend(part.apexes().take(1).filter(|_| part.len() == 1).cloned());
+            parts.extend(part.halves());
         }
+        let named = left.iter().take(NAMED_MAX).map(|apex| images::name(apex).to_string());
+        complaints.extend(named.map(|zone| said(&zone, "it stays as it was until there is a new image")));
+        let more = left.len().saturating_sub(NAMED_MAX);
+        complaints.extend((more > 0).then(|| format!("so do {more} more zones")));
         complaints
     }
 
@@ -79,14 +84,13 @@ impl Publisher {
         Ok(Some(difference))
     }
 
-    /// False: it takes a new image.
-    fn lay_those(&mut self, config: &Arc<Config>, mut difference: Difference) -> bool {
-        let seen = difference.seen.take();
+    /// False: it takes a new image. `seen`: what names zones, where that was looked at.
+    fn lay_those(&mut self, config: &Arc<Config>, difference: &Difference, seen: Option<Seen>) -> bool {
         let about: Apexes = difference.apexes().cloned().collect();
         // Before their new files are read: until then somebody may have changed them, under the serial that these are given.
         let Ok(left) = self.write_those_left(config, &about) else { return false };
         let now = self.press.current();
-        let Some(plan) = self.plan(&now, config, &difference) else { return false };
+        let Some(plan) = self.plan(&now, config, difference) else { return false };
         // What is much is laid out and judged here, where no update waits for it.
         let stage = if plan.is_little() { Some(Err(plan)) } else { Ready::of(&now.image, plan).map(Ok) };
         drop(now);
@@ -97,7 +101,7 @@ impl Publisher {
         let pressed =
             self.press.have_done(move |press, books| pressed(press, books, &about, &kept, stage, &written, &by));
         let Some(pressed) = pressed else { return false };
-        self.have_laid(config, &difference, &left, pressed, seen);
+        self.have_laid(config, difference, &left, pressed, seen);
         true
     }
 

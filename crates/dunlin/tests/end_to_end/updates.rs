@@ -68,6 +68,15 @@ pub fn update(server: &Server, arguments: &[&str], key: &str, lines: &str) -> St
 
 pub const DDNS: &str = "hmac-sha256:ddns";
 
+/// What one zone that takes updates has had added, and another zone that has nothing to do with it.
+pub fn add(server: &Server, i: u32) -> String {
+    update(server, &[], DDNS, &format!("zone z.example\nadd n{i}.z.example 60 A 192.0.2.{i}"))
+}
+
+pub fn has(folder: &Folder, server: &Server, i: u32) -> bool {
+    server.short(folder, &[&format!("n{i}.z.example"), "A"]) == format!("192.0.2.{i}\n")
+}
+
 #[test]
 fn an_update_is_served_at_once_and_after_a_kill() {
     let folder = folder();

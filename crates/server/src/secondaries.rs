@@ -766,8 +766,8 @@ impl Registrar {
             let is_stale = |zone: image::Zone<'_>| digest::is_stale(&zone) == Ok(true);
             match entry.has_digests_made && laying::zone(zones.image.view(), apex).is_some_and(is_stale) {
                 true => self.announce_later(now + DIGEST_WITHIN_MS, id),
-                false => _ = self.announce(now, id),
-            }
+                false => self.announce(now, id),
+            };
         }
     }
 }

@@ -40,6 +40,12 @@ struct Pending {
     passes_at: Ms,
 }
 
+impl Pending {
+    fn at(at: Ms) -> Pending {
+        Pending { retries: 0, at: Some(at), is_news: false, rests_until: Ms::MIN, passes_at: Ms::MIN }
+    }
+}
+
 /// Bound: zones and servers that are configured to be told. What has been told is forgotten `EVERY_MS` after.
 pub struct Announcer {
     pending: HashMap<Pair, Pending>,
@@ -63,8 +69,7 @@ impl Announcer {
     /// A zone is served in another version from now on.
     pub fn on_changed(&mut self, now: Ms, zone: ZoneId, target: TargetId) {
         let pair = (zone, target);
-        let anew = Pending { retries: 0, at: Some(now), is_news: false, rests_until: now, passes_at: Ms::MIN };
-        let pending = self.pending.entry(pair).or_insert(anew);
+        let pending = self.pending.entry(pair).or_insert_with(|| Pending::at(now));
         // Who waits for his turn waits for that of this version: its pauses begin anew.
         (pending.is_news, pending.retries, pending.passes_at) = (true, 0, Ms::MIN);
         if pending.at.is_some() {
@@ -75,8 +80,7 @@ impl Announcer {
     /// The same, and another version is to follow soon: it is told at that time, or with that one before.
     pub fn on_passing(&mut self, at: Ms, zone: ZoneId, target: TargetId) {
         let pair = (zone, target);
-        let anew = Pending { retries: 0, at: Some(at), is_news: false, rests_until: Ms::MIN, passes_at: at };
-        let pending = self.pending.entry(pair).or_insert(anew);
+        let pending = self.pending.entry(pair).or_insert_with(|| Pending::at(at));
         // What waits already is told no later for that.
         if std::mem::replace(&mut pending.is_news, true) {
             return;
@@ -91,7 +95,7 @@ impl Announcer {
     pub fn on_unknown(&mut self, at: Ms, zone: ZoneId, target: TargetId) {
         let pair = (zone, target);
         if let Entry::Vacant(place) = self.pending.entry(pair) {
-            place.insert(Pending { retries: 0, at: Some(at), is_news: true, rests_until: Ms::MIN, passes_at: Ms::MIN });
+            place.insert(Pending { is_news: true, ..Pending::at(at) });
             self.deadlines.insert((at, pair));
         }
     }

@@ -8,7 +8,7 @@ use crate::secondaries::exchanges::Unsent;
 use crate::{images, log};
 use front::Postponed;
 use stats::Counter;
-use transfer::announce::Told;
+use transfer::announce::{Announcer, TargetId, Told};
 use transfer::ask;
 use transfer::message::Message;
 use transfer::refresh::{Ms, PrimaryId, ZoneId};
@@ -36,15 +36,18 @@ impl Registrar {
 
     /// Tells all that are to be told; how many they are.
     pub(super) fn announce(&mut self, now: Ms, id: ZoneId) -> u64 {
-        let targets = self.entries.entry(id).map(|entry| entry.targets.clone()).unwrap_or_default();
-        targets.iter().for_each(|target| self.announcer.on_changed(now, id, *target));
-        targets.len() as u64
+        self.for_each_target(id, |announcer, target| announcer.on_changed(now, id, target))
     }
 
     /// The same at that time, or with the version that is to follow before.
-    pub(super) fn announce_later(&mut self, at: Ms, id: ZoneId) {
-        let targets = self.entries.entry(id).map(|entry| entry.targets.clone()).unwrap_or_default();
-        targets.iter().for_each(|target| self.announcer.on_passing(at, id, *target));
+    pub(super) fn announce_later(&mut self, at: Ms, id: ZoneId) -> u64 {
+        self.for_each_target(id, |announcer, target| announcer.on_passing(at, id, target))
+    }
+
+    fn for_each_target(&mut self, id: ZoneId, mut tell: impl FnMut(&mut Announcer, TargetId)) -> u64 {
+        let targets = self.entries.entry(id).map(|entry| &*entry.targets).unwrap_or_default();
+        targets.iter().for_each(|target| tell(&mut self.announcer, *target));
+        targets.len() as u64
     }
 
     /// One has been told of a zone: when all are, that is remembered beyond a restart.

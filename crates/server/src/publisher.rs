@@ -373,7 +373,7 @@ impl Publisher {
             None => match self.anew(config, why, is_owed) {
                 Ok(changed) => (changed, true),
                 Err(complaints) if is_for_image => return Err(complaints),
-                Err(complaints) => return Err(self.lay_apart(config, wanted, complaints)),
+                Err(complaints) => return Err(self.lay_apart(config, wanted, !is_owed, complaints)),
             },
         };
         // A fold has left what is held as it was.

@@ -54,7 +54,7 @@ impl From<Damaged> for Hindrance {
 
 impl Difference {
     pub fn is_empty(&self) -> bool {
-        self.anew.is_empty() && self.gone.is_empty()
+        self.len() == 0
     }
 
     pub fn len(&self) -> usize {
@@ -63,10 +63,10 @@ impl Difference {
 
     /// It in two parts; none of one zone. What names zones is in neither.
     pub fn halves(self) -> Vec<Difference> {
-        let Difference { mut anew, mut gone, .. } = self;
-        if anew.len() + gone.len() < 2 {
+        if self.len() < 2 {
             return vec![];
         }
+        let Difference { mut anew, mut gone, .. } = self;
         // The larger number of the two is halved.
         let later = if anew.len() > gone.len() {
             Difference { anew: anew.split_off(anew.len() / 2), ..Difference::default() }

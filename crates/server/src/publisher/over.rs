@@ -40,11 +40,12 @@ impl Publisher {
     }
 
     /// Where there can be no new image: lays what takes none. One zone whose change is large, or that comes below another, is no reason to keep all
-    /// others as they were: what cannot be laid together is tried by halves. The complaints, and which zones stay as they are.
+    /// others as they were: what cannot be laid together is tried by halves. The complaints, and which zones stay as they are. `was_tried`: all together.
     pub(super) fn lay_apart(
         &mut self,
         config: &Arc<Config>,
         wanted: &[String],
+        mut was_tried: bool,
         mut complaints: Vec<String>,
     ) -> Vec<String> {
         if self.forsakes(config) {
@@ -53,11 +54,12 @@ impl Publisher {
         let Ok(Some(difference)) = self.difference(config, wanted) else { return complaints };
         let (mut parts, mut left) = (vec![difference], Apexes::new());
         while let Some(part) = parts.pop() {
-            if self.lay_those(config, &part, None) {
-                continue;
+            if std::mem::take(&mut was_tried) || !self.lay_those(config, &part, None) {
+                match part.len() {
+                    1 => left.extend(part.apexes().cloned()),
+                    _ => parts.extend(part.halves()),
+                }
             }
-            left.extend(part.apexes().take(1).filter(|_| part.len() == 1).cloned());
-            parts.extend(part.halves());
         }
         let named = left.iter().take(NAMED_MAX).map(|apex| images::name(apex).to_string());
         complaints.extend(named.map(|zone| said(&zone, "it stays as it was until there is a new image")));

@@ -3,7 +3,7 @@
 //!
 //! Where zones take updates it is held by their thread alone. Who works in the background and needs it hands over what is to be
 //! done, and the updates' thread does it between two groups: for whoever gets the CPU only when nobody else wants it might hold
-//! the press for as long as that, and an update would wait for him (docs/decisions/0008 says what may wait for what).
+//! the press for as long as that, and an update would wait for him (docs/decisions/0016 says what may wait for what).
 //!
 //! What updates have changed is laid over each image that was built from files before it is published: most of it while
 //! updates go on, and with the press held only what has come since.

@@ -161,7 +161,7 @@ mod tests {
     use crate::edit::{Edit, Record};
     use crate::format::Header;
     use crate::patch::{self, Change, Limits, PLACE};
-    use crate::{Builder, Image, InTurn};
+    use crate::{Builder, Image};
     use wire::rtype::{A, NS, SOA};
 
     const APEX: &[u8] = b"\x01z\0";
@@ -203,7 +203,7 @@ mod tests {
             let place = (self.octets.len() as u64).next_multiple_of(PLACE);
             let limits = Limits { followers: followers_max, ..Limits::MOST };
             let change = Change { whole: Builder::new(7), gone: vec![], edits: vec![edit], limits };
-            let laid = patch::lay(self.image().view(), change, place, &InTurn, &mut |_| None).unwrap();
+            let laid = patch::lay(self.image().view(), change, place).unwrap();
             self.octets.resize(place as usize, 0);
             self.octets.extend_from_slice(&laid.octets);
             self.header = laid.overlay(self.image().view()).unwrap();
@@ -297,7 +297,7 @@ mod tests {
         };
         let left = |followers_max| {
             let place = (image.bytes().len() as u64).next_multiple_of(PLACE);
-            let laid = patch::lay(image.view(), change(followers_max), place, &InTurn, &mut |_| None).unwrap();
+            let laid = patch::lay(image.view(), change(followers_max), place).unwrap();
             laid.followers.into_iter().map(|left| left.apex.into_vec()).collect::<Vec<_>>()
         };
         // Of each two delegations.

@@ -10,7 +10,7 @@ mod laying;
 mod tests;
 
 use self::laying::Laying;
-use crate::builder::{Builder, Complaint, Hands, Judge};
+use crate::builder::{Builder, Complaint, InTurn, Judge};
 use crate::drafts::ends;
 use crate::edit::{Edit, Fronts, Gathered, Nodes, Screen, Surroundings};
 use crate::followers::Followers;
@@ -134,16 +134,9 @@ impl Laid {
     }
 }
 
-/// Lays a change out to stand at `place`, a multiple of `PLACE` behind all that `view` sees. `judge` sees stand-ins for zones
-/// below those that change, too.
-pub fn lay(
-    view: View<'_>,
-    change: Change<'_>,
-    place: u64,
-    hands: &dyn Hands,
-    judge: Judge<'_>,
-) -> Result<Laid, Unable> {
-    Draft::of(view, change, hands, judge)?.lay(view, place)
+/// Lays a change out to stand at `place`, a multiple of `PLACE` behind all that `view` sees.
+pub fn lay(view: View<'_>, change: Change<'_>, place: u64) -> Result<Laid, Unable> {
+    Draft::of(view, change, &mut |_| None)?.lay(view, place)
 }
 
 /// A change laid out as an image of its own. Other zones may change before it is moved to its place.
@@ -171,7 +164,8 @@ struct Edited {
 }
 
 impl Draft {
-    pub fn of(view: View<'_>, change: Change<'_>, hands: &dyn Hands, judge: Judge<'_>) -> Result<Draft, Unable> {
+    /// `judge` sees stand-ins for zones below those that change, too.
+    pub fn of(view: View<'_>, change: Change<'_>, judge: Judge<'_>) -> Result<Draft, Unable> {
         let Change { whole: mut builder, gone, edits, mut limits } = change;
         let whole: Vec<Box<[u8]>> = builder.apexes().map(Into::into).collect();
         let shape = Shape::find(view, &whole, &gone, edits.iter().map(|edit| edit.apex))?;
@@ -193,7 +187,7 @@ impl Draft {
         }
         below.iter().try_for_each(|zone| stand_in(&mut builder, zone))?;
         let below = below.iter().map(|zone| Ok(zone.apex()?.apex_name()?.into())).collect::<Result<_, Damaged>>()?;
-        let (bytes, _, complaints) = builder.finish_judged(hands, judge);
+        let (bytes, _, complaints) = builder.finish_judged(&InTurn, judge);
         let is_wrong = |z: &&Wanted<'_>| complaints.iter().any(|c| c.zone.bytes().eq_ignore_ascii_case(z.apex));
         if shape.whole.iter().filter(is_wrong).any(|z| z.is_nested) {
             return Err(Unable::Nested);

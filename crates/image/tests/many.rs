@@ -2,7 +2,7 @@
 
 use image::edit::{Edit, Record, records_of};
 use image::patch::{self, Change, Limits, PLACE};
-use image::{Builder, Image, InTurn};
+use image::{Builder, Image};
 
 const APEX: &[u8] = b"\x01z\0";
 const END: &[u8] = b"\x03end\x01z\0";
@@ -37,7 +37,7 @@ fn laid(image: &Image<Vec<u8>>, names: &[(Vec<u8>, Vec<Record>)]) -> Image<Vec<u
     let change = Change { whole: Builder::new(7), gone: vec![], edits, limits: Limits::MOST };
     let mut octets = image.bytes().clone();
     let place = (octets.len() as u64).next_multiple_of(PLACE);
-    let laid = patch::lay(image.view(), change, place, &InTurn, &mut |_| None).unwrap();
+    let laid = patch::lay(image.view(), change, place).unwrap();
     octets.resize(place as usize, 0);
     octets.extend_from_slice(&laid.octets);
     let header = laid.overlay(Image::overlaid(&octets[..], image.header().clone()).view()).unwrap();

@@ -13,7 +13,7 @@ use front::{Datagrams, Now, Peer, Published, Setup, Ticket, Unserved, Worker, Zo
 use image::edit::{Edit, Record, records_of};
 use image::format::Header;
 use image::patch::{self, Change, Limits, PLACE};
-use image::{Builder, Image, InTurn, View};
+use image::{Builder, Image, View};
 use server::config::Zone;
 use server::images::scratch::Scratch;
 use server::zonetext::reading::{self, Stock};
@@ -172,7 +172,7 @@ fn lay(octets: &mut Vec<u8>, header: &mut Header, edit: Edit<'_>) {
     let change =
         Change { whole: Builder::new(image.view().seed()), gone: vec![], edits: vec![edit], limits: Limits::MOST };
     let place = (octets.len() as u64).next_multiple_of(PLACE);
-    let laid = patch::lay(image.view(), change, place, &InTurn, &mut |_| None).unwrap();
+    let laid = patch::lay(image.view(), change, place).unwrap();
     assert!(laid.complaints.is_empty(), "{:?}", laid.complaints);
     octets.resize(place as usize, 0);
     octets.extend_from_slice(&laid.octets);

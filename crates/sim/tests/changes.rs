@@ -8,7 +8,7 @@ use front::Setup;
 use image::edit::{self, Edit};
 use image::followers::Queue;
 use image::patch::{Change, Draft, Limits, PLACE, Unable};
-use image::{Builder, Complaint, Image, InTurn};
+use image::{Builder, Complaint, Image};
 use sim::Server;
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -160,7 +160,7 @@ impl Twins {
         let is_plain = is_of_names && !change.edits.iter().any(has_signing);
         let is_nested = |e: &Edit<'_>| e.names.keys().any(|name| self.is_of_another(name, e.apex));
         let of_nested = usize::from(change.edits.iter().any(is_nested));
-        let draft = Draft::of(image.view(), change, &InTurn, &mut |_| None);
+        let draft = Draft::of(image.view(), change, &mut |_| None);
         Drafted { draft, is_plain, of_signed, of_nested }
     }
 

@@ -1,5 +1,4 @@
 use super::*;
-use crate::InTurn;
 use crate::edit::{self, Hidden};
 use crate::node::ABOVE;
 use std::collections::BTreeMap;
@@ -23,7 +22,7 @@ fn file(zones: &[(&[u8], Rows<'_>)]) -> Vec<u8> {
 
 /// What is served once a change is laid over it.
 fn over(image: &Image<Vec<u8>>, change: Change<'_>) -> Image<Vec<u8>> {
-    settle(image, &mut Draft::of(image.view(), change, &InTurn, &mut |_| None).unwrap()).unwrap()
+    settle(image, &mut Draft::of(image.view(), change, &mut |_| None).unwrap()).unwrap()
 }
 
 /// The same of what was laid out before.
@@ -57,7 +56,7 @@ fn zone_of<'i>(image: &'i Image<Vec<u8>>, apex: &[u8]) -> Zone<'i> {
 /// How many names a change of one draws in, itself among them.
 fn drawn_in(zone: Rows<'_>, name: &[u8], after: &[(u16, &[u8])]) -> usize {
     let image = Image::open(file(&[(APEX, zone)])).unwrap();
-    lay(image.view(), names(name, after), 1 << 20, &InTurn, &mut |_| None).unwrap().nodes.len()
+    lay(image.view(), names(name, after), 1 << 20).unwrap().nodes.len()
 }
 
 const ZONE: [(&[u8], u16, &[u8]); 5] = [
@@ -209,7 +208,7 @@ fn names_are_laid_after_those_of_other_zones_and_not_after_others_of_theirs() {
     let others = [(other, rtype::SOA, APEX_ROWS[0].2), (other, rtype::NS, APEX_ROWS[1].2)];
     let image = Image::open(file(&[(APEX, &APEX_ROWS), (other, &others)])).unwrap();
     let (name, address): (&[u8], _) = (b"\x01a\x01z\0", [(rtype::A, &[192, 0, 2, 1][..])]);
-    let draft = || Draft::of(image.view(), names(name, &address), &InTurn, &mut |_| None).unwrap();
+    let draft = || Draft::of(image.view(), names(name, &address), &mut |_| None).unwrap();
     let of_other = over(&image, edits(vec![edit(other, &[b"\x01a", other].concat(), &address)]));
     let both = settle(&of_other, &mut draft()).unwrap();
     let is_there = |apex, name: &[u8]| zone_of(&both, apex).node(name).unwrap().is_some();
@@ -232,7 +231,7 @@ fn an_apex_that_says_it_is_another_zones_is_damage() {
     let image = Image::open(octets).unwrap();
     assert!(image.view().find_whole(APEX).unwrap().unwrap().zone().is_err());
     let change = names(b"\x01a\x01z\0", &[(rtype::A, &[192, 0, 2, 1])]);
-    assert_eq!(lay(image.view(), change, 1 << 20, &InTurn, &mut |_| None).err(), Some(Unable::Damaged));
+    assert_eq!(lay(image.view(), change, 1 << 20).err(), Some(Unable::Damaged));
 }
 
 #[test]

@@ -23,7 +23,7 @@ use audit::{Fault, Finding, Rules, Version, audit};
 use image::edit::{Edit, Hidden, records_of};
 use image::patch::{Change, Draft, Limits};
 use image::zone::SIGNED;
-use image::{Builder, Complaint, Image, InTurn};
+use image::{Builder, Complaint, Image};
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 use store::Stretch;
@@ -235,7 +235,7 @@ fn judged(
         }
         refusal
     };
-    let draft = laying::draft(now, change, &InTurn, &mut judge).ok()?;
+    let draft = laying::draft(now, change, &mut judge).ok()?;
     Some(Judged { draft, remarks, doubts })
 }
 

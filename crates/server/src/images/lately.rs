@@ -16,7 +16,7 @@ use crate::log;
 use crate::update::ledger;
 use crate::update::unwritten::{Names, Wish};
 use image::patch::{Change, Limits};
-use image::{Builder, Image, InTurn, Zone as ImageZone};
+use image::{Builder, Image, Zone as ImageZone};
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::path::{Path, PathBuf};
 use std::slice;
@@ -172,7 +172,7 @@ impl Last {
 
     fn put(&self, whole: Builder, gone: Vec<Box<[u8]>>) -> Option<Image<Stretch>> {
         let change = Change { whole, gone, edits: vec![], limits: Limits::MOST };
-        let Put { image, complaints, .. } = laying::put(self.served(), change, &InTurn, &mut |_| None).ok()?;
+        let Put { image, complaints, .. } = laying::put(self.served(), change).ok()?;
         complaints.is_empty().then_some(image)
     }
 

@@ -16,7 +16,7 @@ use crate::update::unwritten::Wish;
 use image::edit::{Edit, Hidden};
 use image::followers::{Followers, Turn};
 use image::patch::{Change, Draft, Limits, PLACE, Unable};
-use image::{Builder, Complaint, Hands, Image, InTurn, Judge, View, Walk, Zone};
+use image::{Builder, Complaint, Image, Judge, View, Walk, Zone};
 use std::collections::BTreeSet;
 use store::Stretch;
 use transfer::record::Bare;
@@ -195,7 +195,7 @@ fn steps<'w>(wishes: &[&'w Wish]) -> Vec<Vec<Edit<'w>>> {
 fn lay(now: &Image<Stretch>, edits: Vec<Edit<'_>>, limits: Limits) -> Result<Put, Unlaid> {
     let apexes = edits.iter().map(|edit| edit.apex.into()).collect();
     let change = Change { whole: Builder::new(now.header().seed), gone: vec![], edits, limits };
-    match put(now, change, &InTurn, &mut |_| None) {
+    match put(now, change) {
         Ok(put) if put.complaints.is_empty() => Ok(put),
         Ok(Put { complaints, .. }) => {
             let why = complaints.into_iter().map(|c| c.what).next().unwrap_or_default();
@@ -249,16 +249,16 @@ impl Put {
 }
 
 /// Lays a change out, and puts it behind the image.
-pub fn put(now: &Image<Stretch>, change: Change<'_>, hands: &dyn Hands, judge: Judge<'_>) -> Result<Put, Fault> {
-    put_there(now, &mut draft(now, change, hands, judge)?)
+pub fn put(now: &Image<Stretch>, change: Change<'_>) -> Result<Put, Fault> {
+    put_there(now, &mut draft(now, change, &mut |_| None)?)
 }
 
 /// The first half of that: it needs no place, and others may lay something over the image meanwhile.
-pub fn draft(now: &Image<Stretch>, change: Change<'_>, hands: &dyn Hands, judge: Judge<'_>) -> Result<Draft, Fault> {
+pub fn draft(now: &Image<Stretch>, change: Change<'_>, judge: Judge<'_>) -> Result<Draft, Fault> {
     if !now.is_whole() {
         return Err(damaged());
     }
-    Draft::of(now.view(), change, hands, judge).map_err(Fault::Zones)
+    Draft::of(now.view(), change, judge).map_err(Fault::Zones)
 }
 
 /// The other half. `now`: the same image, as it is served now.

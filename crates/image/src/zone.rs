@@ -127,7 +127,7 @@ impl<'a> Zone<'a> {
     }
 
     /// The apex that the zone's nodes follow where they stand together.
-    pub(crate) fn first(&self) -> Result<Node<'a>, Damaged> {
+    pub fn first(&self) -> Result<Node<'a>, Damaged> {
         self.apex()?.first()
     }
 

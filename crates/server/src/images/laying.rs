@@ -16,7 +16,7 @@ use crate::update::unwritten::Wish;
 use image::edit::{Edit, Hidden};
 use image::followers::{Followers, Turn};
 use image::patch::{Change, Draft, Limits, PLACE, Unable};
-use image::{Builder, Complaint, Image, Judge, View, Walk, Zone};
+use image::{Builder, Complaint, Image, Judge, Node, View, Walk, Zone};
 use std::collections::BTreeSet;
 use store::Stretch;
 use transfer::record::Bare;
@@ -66,6 +66,8 @@ pub struct Seen {
     map: u64,
     /// Where it was laid out there.
     first: u32,
+    /// Its apex, which each change of the zone makes anew.
+    apex: u32,
     /// How far changes behind that reached.
     end: u64,
 }
@@ -73,8 +75,9 @@ pub struct Seen {
 impl Seen {
     /// None: it is damaged.
     pub fn of(image: &Image<Stretch>, zone: &Zone<'_>) -> Option<Seen> {
-        let bytes = image.bytes();
-        Some(Seen { map: bytes.map().number(), first: Walk::of(*zone).ok()?.first(), end: bytes.end() as u64 })
+        let (bytes, reference) = (image.bytes(), |node: Node<'_>| node.reference());
+        let (first, apex) = (zone.first().map(reference).ok()?, zone.apex().map(reference).ok()?);
+        Some(Seen { map: bytes.map().number(), first, apex, end: bytes.end() as u64 })
     }
 
     /// True if it stands where it stood; names of it may have changed since `end`.
@@ -94,9 +97,8 @@ impl Seen {
 
     /// True if it is certain that nothing has changed.
     pub fn is_current(&self, image: &Image<Stretch>, zone: &Zone<'_>) -> bool {
-        let is_same =
-            |walk: Walk<'_>| self.is_of(image, &walk) && walk.has_changed(self.first, None, self.end) == Ok(false);
-        Walk::of(*zone).is_ok_and(is_same)
+        let is_there = zone.apex().is_ok_and(|apex| apex.reference() == self.apex);
+        is_there && self.map == image.bytes().map().number()
     }
 }
 

@@ -320,6 +320,7 @@ impl<W: Answers> Batches for Answering<W> {
     fn on_batch(&mut self, port: usize, batch: &mut Batch) {
         let now = Now { mono_ns: self.shared.clock.mono_ns(), ..self.now };
         self.meter.mark(Cause::Socket, now.mono_ns);
+        self.meter.take(batch.len());
         // Here, or what that takes would be told as answering.
         if self.worker.on_idle() {
             self.meter.mark(Cause::Publication, self.shared.clock.mono_ns());
@@ -373,6 +374,7 @@ impl<W: Answers> Messages for Answering<W> {
     }
 
     fn on_message(&mut self, from: &Origin<'_>, buffer: &mut [u8], len: usize) -> Answer {
+        self.meter.take(1);
         let now = self.now;
         let peer = Peer { ip: from.peer.ip(), port: from.peer.port() };
         let ticket = self.mailbox.stream(from.ticket);

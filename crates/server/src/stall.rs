@@ -68,6 +68,8 @@ struct Turn {
     number: u64,
     ended_ns: u64,
     took_ns: u64,
+    /// That it was given: one that takes long is not one of many.
+    messages: u64,
     parts: Parts,
     used: Option<Usage>,
 }
@@ -186,6 +188,7 @@ pub struct Meter {
     turns: Arc<Turns>,
     started_ns: u64,
     marked_ns: u64,
+    messages: u64,
     parts: Parts,
     /// When the kernel was asked last, and what it said.
     asked_ns: u64,
@@ -199,7 +202,7 @@ pub struct Meter {
 impl Meter {
     pub fn new(turns: Arc<Turns>) -> Meter {
         let (parts, usage, waiting) = (Parts::default(), Usage::default(), Vec::new());
-        Meter { turns, started_ns: 0, marked_ns: 0, parts, asked_ns: 0, usage, least_ns: 0, waiting }
+        Meter { turns, started_ns: 0, marked_ns: 0, messages: 0, parts, asked_ns: 0, usage, least_ns: 0, waiting }
     }
 
     pub fn turns(&self) -> &Turns {
@@ -210,11 +213,17 @@ impl Meter {
     #[inline]
     pub fn begin(&mut self, now_ns: u64) {
         (self.started_ns, self.marked_ns) = (now_ns, now_ns);
-        self.parts = Parts::default();
+        (self.messages, self.parts) = (0, Parts::default());
         let turns = &*self.turns;
         turns.number.store(turns.number.load(Relaxed) + 1, Release);
         // Behind the number: who sees that a turn has begun sees which.
         turns.started_ns.store(now_ns.max(1), Release);
+    }
+
+    /// So many messages have come.
+    #[inline]
+    pub fn take(&mut self, messages: usize) {
+        self.messages += messages as u64;
     }
 
     /// What it did since the last mark is over.
@@ -246,7 +255,7 @@ impl Meter {
         }
         if took_ns > self.least_ns || took_ns >= LONG_NS {
             let number = turns.number.load(Relaxed);
-            self.enter(Turn { number, ended_ns: now_ns, took_ns, parts: self.parts, used });
+            self.enter(Turn { number, ended_ns: now_ns, took_ns, messages: self.messages, parts: self.parts, used });
             if took_ns >= STALL_NS {
                 self.note_end(number, took_ns);
             }

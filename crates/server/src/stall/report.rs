@@ -84,6 +84,7 @@ fn long(turns: &Turns, turn: &Turn, at: String, maps: &str) -> Json {
         ("thread", Json::text(&turns.name)),
         ("turn", Json::Number(turn.number)),
         ("us", Json::Number(turn.took_ns / 1000)),
+        ("messages", Json::Number(turn.messages)),
         ("mostly", Json::text(most.map_or("", Cause::name))),
     ];
     facts.extend(Cause::ALL.iter().filter(|c| turn.parts[**c as usize] > 0).map(|&c| {
@@ -187,6 +188,7 @@ mod tests {
         let mut meter = Meter { asked_ns: 1, ..Meter::new(Arc::clone(&turns)) };
         meter.begin(1_000_000);
         meter.mark(Cause::Socket, 2_000_000);
+        [32, 7].into_iter().for_each(|messages| meter.take(messages));
         meter.mark(Cause::Answer, 31_000_000);
         turns.keep(Capture { turn: 1, after_ns: 11_000_000, kernel: "state D".into(), stack: vec![16] });
         let all = [turns];
@@ -200,7 +202,7 @@ mod tests {
         for fact in [
             r#""stalls":1,"stall_us":10000"#,
             r#"{"doing":"turn","count":1,"p50_us":30000.0000"#,
-            r#""worst":[{"at":"2027-01-15T08:00:00.345Z","thread":"udp 3","turn":1,"us":30000,"mostly":"answer","socket":1000.0000,"answer":29000.0000,"ran":3000.0000,"preempted":2,"major_faults":1,"seen_after_us":11000,"kernel":"state D","stack":["0x10"]}]"#,
+            r#""worst":[{"at":"2027-01-15T08:00:00.345Z","thread":"udp 3","turn":1,"us":30000,"messages":39,"mostly":"answer","socket":1000.0000,"answer":29000.0000,"ran":3000.0000,"preempted":2,"major_faults":1,"seen_after_us":11000,"kernel":"state D","stack":["0x10"]}]"#,
             r#""under_way":[]"#,
         ] {
             assert!(told.contains(fact), "{fact}\n{told}");

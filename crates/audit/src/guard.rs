@@ -1,7 +1,7 @@
 //! Whether a new version of a zone may take the place of the one that is served, or somebody should look at it first.
 //!
 //! Every way in which a zone changes as a whole asks this one function. Never asked where there is nothing to lose: at a
-//! zone's first version. One walk over both versions, and an audit of the old one only where the new one has errors.
+//! zone's first version. One walk over both versions side by side, and an audit of the old one only where the new one has errors.
 
 use crate::digest::{serial_of, zonemd};
 use crate::fault::{Fault, Rating};
@@ -12,12 +12,12 @@ use image::node::CUT;
 use image::{Builder, Damaged, Part, Sorted, Zone};
 use std::collections::BTreeSet;
 use wire::name::NAME_MAX;
-use wire::rtype;
+use wire::rtype::{self, Rtype};
 
 /// What a version may lose without being asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Guards {
-    /// Of the records.
+    /// Of the records, but for those that signers make.
     pub lost_percent_max: u64,
     /// Delegations that were secure and go on without DS.
     pub lost_ds_max: u64,
@@ -37,6 +37,19 @@ pub struct Version<'v, 'a> {
     pub rules: &'v Rules,
 }
 
+/// What RRsets have less of. A zone whose names are others has lost its records, however many there are now.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Loss {
+    pub records: u64,
+    /// Of so many that are served.
+    pub of: u64,
+}
+
+/// False: signers make it, and make it anew whenever they sign.
+pub fn is_weighed(rtype: Rtype) -> bool {
+    !matches!(rtype, rtype::RRSIG | rtype::NSEC | rtype::NSEC3)
+}
+
 /// Why the version is not to be published unasked, in words; none: it may be. Err: what is served cannot be read.
 /// `builder`: an empty one. All is said that tells against it: whoever overrules one objection overrules the others, too.
 pub fn weigh(
@@ -46,9 +59,9 @@ pub fn weigh(
     builder: impl FnOnce() -> Builder,
 ) -> Result<Option<String>, Damaged> {
     let zone = version.zone;
-    let records = (served.records()?, version.report.records);
-    let numbers = weigh_numbers((served.serial()?, serial(zone)), records, guards);
-    let security = [insecure(served, zone, guards.lost_ds_max)?, unsigned(served, zone)?];
+    let (loss, insecure) = lost(served, zone)?;
+    let numbers = weigh_numbers((served.serial()?, serial(zone)), loss, guards);
+    let security = [insecure.told(guards.lost_ds_max), unsigned(served, zone)?];
     Ok(together([numbers].into_iter().chain(security).chain([worse(served, version, builder)?])))
 }
 
@@ -57,9 +70,9 @@ fn together(objections: impl IntoIterator<Item = Option<String>>) -> Option<Stri
     Some(all.join("; ")).filter(|all| !all.is_empty())
 }
 
-/// What the serials and the numbers of records, before and after, tell against a version.
-pub fn weigh_numbers(serials: (u32, u32), records: (u64, u64), guards: &Guards) -> Option<String> {
-    together([backwards(serials.0, serials.1), fewer(records.0, records.1, guards.lost_percent_max)])
+/// What the serials before and after, and the records that go, tell against a version.
+pub fn weigh_numbers(serials: (u32, u32), loss: Loss, guards: &Guards) -> Option<String> {
+    together([backwards(serials.0, serials.1), much(loss, guards.lost_percent_max)])
 }
 
 /// That of the zone's SOA; 0 without one.
@@ -75,30 +88,55 @@ fn backwards(before: u32, after: u32) -> Option<String> {
     is_back.then(|| format!("the serial {after} does not follow {before}, which is served (RFC 1982)"))
 }
 
-fn fewer(before: u64, after: u64, percent_max: u64) -> Option<String> {
-    let lost = before.saturating_sub(after);
-    let is_much = lost * 100 > before * percent_max;
-    is_much.then(|| format!("{after} records, where {before} are served: more than {percent_max} % would be lost"))
+fn much(loss: Loss, percent_max: u64) -> Option<String> {
+    let Loss { records, of } = loss;
+    let is_much = records * 100 > of * percent_max;
+    is_much.then(|| format!("{records} of {of} records go: more than {percent_max} % would be lost"))
 }
 
-/// A delegation that goes altogether counts as records do. One that stays and loses its DS is answered by validators
-/// as before, but can be forged.
-fn insecure(served: &Zone<'_>, zone: &Sorted<'_>, most: u64) -> Result<Option<String>, Damaged> {
-    let (mut sets, mut owner, mut lost, mut first) = (Sets::default(), [0; NAME_MAX], 0, None);
+/// Delegations that go on, and lose their DS: they are answered by validators as before, but can be forged. One that goes
+/// altogether counts as records do.
+#[derive(Default)]
+struct Insecure {
+    delegations: u64,
+    first: Option<String>,
+}
+
+impl Insecure {
+    fn told(self, most: u64) -> Option<String> {
+        let others = match self.delegations {
+            0 | 1 => String::new(),
+            all => format!(", and {} others", all - 1),
+        };
+        let first = self.first.filter(|_| self.delegations > most);
+        first.map(|name| format!("the delegation {name} would lose its DS{others}"))
+    }
+}
+
+/// What would be lost, name by name. Both versions come in canonical order.
+fn lost(served: &Zone<'_>, zone: &Sorted<'_>) -> Result<(Loss, Insecure), Damaged> {
+    let (mut loss, mut insecure) = (Loss::default(), Insecure::default());
+    let (mut sets, mut owner, mut onward) = (Sets::default(), [0; NAME_MAX], zone.onward());
     for node in served.nodes() {
         let node = node?;
-        if !node.is(CUT) || node.rrset(rtype::DS)?.is_none() {
-            continue;
-        }
         let name = served.name_of(&node, &mut owner)?;
-        sets.fill(zone.records_at(name).into_iter().flatten());
-        if sets.has(rtype::NS) && !sets.has(rtype::DS) {
-            lost += 1;
-            first.get_or_insert_with(|| text(name));
+        sets.fill(onward.records_at(zone.order_key(name), name).into_iter().flatten());
+        let mut was_secure = false;
+        for rrset in node.rrsets() {
+            let (rtype, unit) = rrset?;
+            if is_weighed(rtype) {
+                let before = u64::from(unit.count());
+                loss.of += before;
+                loss.records += before.saturating_sub(sets.distinct(rtype) as u64);
+            }
+            was_secure |= rtype == rtype::DS && node.is(CUT);
+        }
+        if was_secure && sets.has(rtype::NS) && !sets.has(rtype::DS) {
+            insecure.delegations += 1;
+            insecure.first.get_or_insert_with(|| text(name));
         }
     }
-    let others = if lost > 1 { format!(", and {} others", lost - 1) } else { String::new() };
-    Ok(first.filter(|_| lost > most).map(|name| format!("the delegation {name} would lose its DS{others}")))
+    Ok((loss, insecure))
 }
 
 /// With a DS above it, a zone that comes back as it was before its signer is bogus as a whole, and has no error by itself.

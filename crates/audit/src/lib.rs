@@ -17,6 +17,6 @@ mod walk;
 
 pub use digest::zonemd;
 pub use fault::{Fault, Rating};
-pub use guard::{Guards, Version, serial, weigh, weigh_numbers};
+pub use guard::{Guards, Loss, Version, is_weighed, serial, weigh, weigh_numbers};
 pub use report::{Finding, Report};
 pub use walk::{Rules, audit};

@@ -141,7 +141,7 @@ impl Gate {
     pub fn lets_pass(&self, edition: &Edition) -> bool {
         let Some(guards) = self.guards_of(&edition.entry.apex) else { return true };
         let serials = edition.serials().unwrap_or_default();
-        !edition.is_less_secure && weigh_numbers(serials, edition.records, guards).is_none()
+        !edition.is_less_secure && weigh_numbers(serials, edition.loss, guards).is_none()
     }
 
     /// Remembers that a zone has come: a change without a difference.

@@ -119,7 +119,7 @@ fn changed(image: &Image<Stretch>, edition: &Edition) -> Vec<transfer::Record> {
 
 fn shown(edition: &Edition) -> String {
     let names: Vec<_> = edition.names.iter().map(|(name, records)| (name, canonical_of(name, records))).collect();
-    format!("{:?} {:?} {} {names:?}", edition.diff, edition.records, edition.is_less_secure)
+    format!("{:?} {:?} {} {names:?}", edition.diff, edition.loss, edition.is_less_secure)
 }
 
 /// Both ways say the same, and what they say is true.

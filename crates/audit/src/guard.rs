@@ -35,6 +35,8 @@ pub struct Version<'v, 'a> {
     /// What the audit said of it.
     pub report: &'v Report,
     pub rules: &'v Rules,
+    /// It comes from primaries: names of it may come and go all the time, by nobody's hand, so its records are only counted.
+    pub is_received: bool,
 }
 
 /// What RRsets have less of. A zone whose names are others has lost its records, however many there are now.
@@ -59,7 +61,11 @@ pub fn weigh(
     builder: impl FnOnce() -> Builder,
 ) -> Result<Option<String>, Damaged> {
     let zone = version.zone;
-    let (loss, insecure) = lost(served, zone)?;
+    let (mut loss, insecure) = lost(served, zone)?;
+    if version.is_received {
+        let before = served.records()?;
+        loss = Loss { records: before.saturating_sub(version.report.records), of: before };
+    }
     let numbers = weigh_numbers((served.serial()?, serial(zone)), loss, guards);
     let security = [insecure.told(guards.lost_ds_max), unsigned(served, zone)?];
     Ok(together([numbers].into_iter().chain(security).chain([worse(served, version, builder)?])))

@@ -20,12 +20,16 @@ fn built(text: &str) -> Builder {
 
 /// Why the new version is held; empty: it is not.
 fn held(old: &str, new: &str, guards: &Guards) -> String {
+    held_if(old, new, guards, false)
+}
+
+fn held_if(old: &str, new: &str, guards: &Guards, is_received: bool) -> String {
     let image = Image::open(built(old).finish().0).unwrap();
     let served = image.view().zones().next().unwrap().unwrap();
     let (rules, mut why) = (Rules::at(1_800_000_000), None);
     built(new).show(&mut |zone| {
         let report: Report = audit(zone, &rules);
-        let version = Version { zone, report: &report, rules: &rules };
+        let version = Version { zone, report: &report, rules: &rules, is_received };
         why = weigh(&served, &version, guards, || Builder::new(0)).unwrap();
     });
     why.unwrap_or_default()
@@ -132,6 +136,18 @@ fn records_are_weighed_without_signatures_and_denials() {
     assert!(!records_go(&signed(8, "a b c d", &nsec)));
     assert!(held(&before, &signed(8, "a", &nsec), &guards).starts_with("5 of 10 records go"));
     assert!(records_go(&signed(8, "a u v w x y", &nsec)));
+}
+
+/// Names of a zone that others keep may be others at each transfer, as those of certificates' challenges.
+#[test]
+fn records_of_what_was_received_are_counted() {
+    let (guards, next) = (Guards::default(), ZONE.replace("host 7 ", "host 8 "));
+    let others =
+        next.replace("\na A", "\nx A").replace("\nb A", "\ny A").replace("\nns A", "\nz A").replace("d DS", "d TXT");
+    assert!(held(ZONE, &others, &guards).contains("4 of 7 records go"));
+    assert!(!held_if(ZONE, &others, &guards, true).contains("records go"));
+    let few: String = next.lines().take(4).map(|line| format!("{line}\n")).collect();
+    assert!(held_if(ZONE, &few, &guards, true).starts_with("4 of 7 records go: more than 50 % would be lost"));
 }
 
 /// More of one kind than are told in words do not hide another.

@@ -499,7 +499,7 @@ fn attempt(
         let (report, apex) = (audit(zone, &rules), zone.apex());
         let is_as_served = kept.contains_key(apex) || stand.contains(apex);
         let served = before.map(|before| before.image).filter(|_| !is_as_served);
-        let version = Version { zone, report: &report, rules: &rules };
+        let version = Version { zone, report: &report, rules: &rules, is_received: library.gate.is_received(apex) };
         // What is as it was served has been judged.
         let judge = || library.gate.judge(served, &version, &stock, read_again.contains(apex));
         let judge = || if is_as_served { None } else { judge() };

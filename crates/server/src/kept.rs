@@ -145,7 +145,7 @@ impl Judge {
         let (rules, mut found) = (Rules::at(wall_s()), Ok(()));
         builder.show(&mut |zone| {
             let report = audit(zone, &rules);
-            let version = Version { zone, report: &report, rules: &rules };
+            let version = Version { zone, report: &report, rules: &rules, is_received: false };
             let guarded = served.zip(self.guards.as_ref());
             let weighed = |(served, guards)| weigh(served, &version, guards, || self.stock.builder()).ok()?;
             let objection = || guarded.and_then(weighed).map(|why| format!("{why}; {MEANT}"));

@@ -227,7 +227,7 @@ fn judged(
             doubts.extend(new.map(|f| Doubt { apex: apex.into(), name: f.owner }));
             return None;
         }
-        let version = Version { zone, report: &report, rules: &rules };
+        let version = Version { zone, report: &report, rules: &rules, is_received: gate.is_received(apex) };
         let refused = |why| held::refused(Some(now), zone.apex(), why);
         let refusal = report.refusal().map(refused).or_else(|| gate.judge(Some(now), &version, stock, false));
         if refusal.is_none() {

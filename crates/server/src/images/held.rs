@@ -96,6 +96,11 @@ impl Gate {
         self.written.find(apex).is_some_and(Zone::is_journaled)
     }
 
+    /// Whether versions of it come from others.
+    pub fn is_received(&self, apex: &[u8]) -> bool {
+        self.written.find(apex).is_some_and(Zone::is_secondary)
+    }
+
     /// Why this version of a zone is to be held; none: it may be served, and what it changes is remembered. `is_read_again`: its files are those of
     /// what is served; with the same serial and number of records it is not looked through.
     pub fn judge(
@@ -115,7 +120,7 @@ impl Gate {
             }
         };
         let Some(zone) = served.map_or(Ok(None), |image| image.view().zone_of(apex)).map_err(damaged).ok()? else {
-            let is_foreign = self.written.find(apex).is_some_and(Zone::is_secondary);
+            let is_foreign = version.is_received;
             // The history has nothing of a version that was the first: forced, or while there were no guards.
             self.changes().is_more |= is_foreign && guards.is_none() && unbelieved(version).is_some();
             let why = guards.filter(|_| is_foreign).and_then(|_| unbelieved(version));

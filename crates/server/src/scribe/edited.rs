@@ -236,7 +236,7 @@ impl Weighing<'_> {
         let mut found = Ok(());
         builder.show(&mut |zone| {
             let report = audit(zone, &self.rules);
-            let version = Version { zone, report: &report, rules: &self.rules };
+            let version = Version { zone, report: &report, rules: &self.rules, is_received: false };
             let unfit = |r: &Record| {
                 let what = zone.records_at(r.owner()).and_then(image::fault)?;
                 Some(format!("{}: {what}", Name::from_wire(r.owner()).unwrap_or(Name::ROOT)))

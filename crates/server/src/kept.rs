@@ -40,6 +40,8 @@ pub const FOLDER: &str = "kept";
 const TEXT_MAX: u64 = 64 << 20;
 /// Of a record that comes without a TTL.
 const TTL: u32 = 3600;
+/// Ends the name of a zone's file that is being removed.
+const BEFORE: &str = ".before";
 /// Between changes that are made together.
 pub const BETWEEN: char = '\t';
 
@@ -51,6 +53,7 @@ pub fn make_folder(data_dir: &Path) -> io::Result<()> {
     match fs::create_dir(&folder) {
         Err(e) if e.kind() == io::ErrorKind::AlreadyExists && folder.is_dir() => {
             atomic::sweep(&folder);
+            sweep_removed(&folder);
             // What a start finds there it serves, and writes into the history: whoever made it may have been killed before it was on the disk.
             sync_folder(&folder)?;
         }
@@ -60,6 +63,21 @@ pub fn make_folder(data_dir: &Path) -> io::Result<()> {
     }
     // Also of one that is there: whoever made it may not have come so far.
     sync_folder(data_dir)
+}
+
+/// Takes away what a kill has left of zones that were being removed.
+fn sweep_removed(folder: &Path) {
+    let is_one = |file: &fs::DirEntry| {
+        let name = file.file_name();
+        name.to_str().is_some_and(|name| name.starts_with('.') && name.ends_with(BEFORE))
+    };
+    // It does no harm.
+    fs::read_dir(folder)
+        .into_iter()
+        .flatten()
+        .flatten()
+        .filter(is_one)
+        .for_each(|file| _ = fs::remove_file(file.path()));
 }
 
 pub enum Order {
@@ -242,7 +260,7 @@ impl Kept {
     fn aside(&self, file: &Path) -> PathBuf {
         let mut name = std::ffi::OsString::from(".");
         name.push(file.file_name().unwrap_or_default());
-        name.push(".before");
+        name.push(BEFORE);
         let aside = self.folder.join(name);
         // It is not there, mostly.
         let _ = fs::remove_file(&aside);
@@ -449,6 +467,10 @@ mod tests {
         let filled = Stamp::seen(&folder.metadata().unwrap());
         make_folder(&data_dir).unwrap();
         assert_eq!(Stamp::seen(&folder.metadata().unwrap()), filled, "it is there");
+        fs::write(folder.join(".z.zone.before"), "").unwrap();
+        make_folder(&data_dir).unwrap();
+        let left: Vec<_> = fs::read_dir(&folder).unwrap().map(|file| file.unwrap().file_name()).collect();
+        assert_eq!(left, ["z.zone"], "a kill has left the other");
         fs::remove_dir_all(&folder).unwrap();
         fs::write(&folder, "").unwrap();
         assert!(make_folder(&data_dir).is_err(), "it is no folder");

@@ -242,9 +242,7 @@ impl Publisher {
         }
         systemd::tell(systemd::READY);
         // Whoever asked finds it in the history.
-        // What is too much for it is in memory only.
-        let remembers = self.library.gate.remembers() && job.config.history.octets > 0;
-        let is_kept = self.record() && remembers;
+        let is_kept = self.record() && job.config.history.octets > 0;
         self.folding.remember(is_kept);
         if self.library.gate.passed_untold() {
             self.folding.hurry(Haste::Soon);
@@ -293,8 +291,10 @@ impl Publisher {
         Err(vec!["it is served, and a crash would take it back: neither the history nor a new image can be written, see the log".to_string()])
     }
 
-    /// Keeps what is served now, and has been laid over an image, in the history. False: that, or something else of this job, cannot be written.
+    /// Keeps what is served now, and has been laid over an image, in the history. False: that, or something else of this job, cannot be written, or is
+    /// too much for it.
     fn record(&mut self) -> bool {
+        self.is_kept &= self.library.gate.remembers();
         let unfit = self.served.problems.iter().map(|p| &*p.apex).collect();
         self.is_kept &= record(&mut self.recorder, &self.state, &self.library.gate, &unfit, &self.by);
         if self.recorder.is_over() && self.folding.is_due() {

@@ -214,6 +214,22 @@ fn what_is_forced_is_served_by_the_next_start_though_the_history_cannot_be_writt
     assert_eq!(serve(&folder).short(&folder, &["mark.example", "TXT"]), "\"new\"\n");
 }
 
+/// It takes 64 MiB of one change. Then an image has it before whoever asked is told.
+#[test]
+fn what_is_forced_outlives_a_kill_also_where_it_is_too_much_for_the_history() {
+    let folder = Folder::new();
+    let hosts: String = ('a'..='t').map(|c| format!("$GENERATE 0-65535 {c}$ A 192.0.2.1\n")).collect();
+    folder.write("zones/example.zone", &format!("{ZONE}{hosts}"));
+    let server = serve(&folder);
+    folder.write("zones/example.zone", &next(|z| z));
+    folder.refuses(&["reload", "example"], "more than 50 % would be lost");
+    folder.does(&["zone", "publish", "--force", "example"]);
+    server.killed();
+    let server = serve(&folder);
+    assert_eq!(server.short(&folder, &["mark.example", "TXT"]), "\"new\"\n");
+    assert!(said(&folder.ctl(&["status", "--json"])).contains("\"held\":[]"));
+}
+
 /// What comes then stands behind what was there: the image says how much of that it has.
 #[test]
 fn what_is_forced_after_the_history_was_removed_is_served_by_the_next_start() {

@@ -185,8 +185,8 @@ impl Past {
             // Which is asked most, and nothing of the history.
             return Ok(versions.map(|_| Diff::new(now, now, vec![], vec![])));
         }
-        let fitting = |changes: VecDeque<Entry>| {
-            let back = |version| way(&changes, now, version).and_then(|back| fit(served, &back).map(|()| back));
+        let fitting = |changes: &VecDeque<Entry>| {
+            let back = |version| way(changes, now, version).and_then(|back| fit(served, &back).map(|()| back));
             let ways = versions.into_iter().map(back).collect::<Result<Vec<_>, _>>()?;
             <[Diff; N]>::try_from(ways).map_err(|_| MISFIT.to_string())
         };
@@ -194,13 +194,12 @@ impl Past {
         let (files, updates) = (read(FOLDER)?, read(ledger::FOLDER)?);
         let ends_here = |all: &VecDeque<Entry>| all.back().filter(|last| last.diff.to == now).map(|last| last.when);
         let is_theirs = ends_here(&files).is_none_or(|file| ends_here(&updates).is_some_and(|update| update > file));
-        let all = in_turn(files, updates.clone());
-        if !is_theirs {
-            return Ok(fitting(all)?);
-        }
+        // They may be all that is kept of a zone, and memory for one of them is enough.
         Ok(match among {
-            Among::Updates => fitting(updates).or_else(|_| fitting(all)),
-            Among::All => fitting(all).or_else(|why| fitting(updates).map_err(|_| why)),
+            _ if !is_theirs => fitting(&in_turn(files, updates)),
+            Among::Updates => fitting(&updates).or_else(|_| fitting(&in_turn(files, updates))),
+            Among::All if files.is_empty() => fitting(&updates),
+            Among::All => fitting(&in_turn(files, updates.clone())).or_else(|why| fitting(&updates).map_err(|_| why)),
         }?)
     }
 

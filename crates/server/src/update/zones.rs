@@ -18,7 +18,6 @@ use std::io;
 use std::sync::Arc;
 use std::sync::mpsc::{Sender, TryRecvError};
 use std::time::Instant;
-use store::atomic::Prepared;
 use transfer::record::is_newer;
 
 /// Zones that are looked at in one go, of those that are to be taken in.
@@ -122,8 +121,8 @@ impl Updates {
 
     /// Has zones written down that were never updated before, and makes those that are served from what was written such as take updates.
     pub(super) fn take_on(&mut self) {
-        self.end_adoption();
-        self.later.coming.are_due = false;
+        let are_written = self.end_adoption();
+        self.later.coming.are_due = are_written;
         if !self.later.coming.are_some {
             return;
         }
@@ -146,9 +145,10 @@ impl Updates {
         {
             self.take_in(&apex, &mut books);
         }
-        self.later.coming.are_due = rest.len() > 0 || !are_all;
+        let are_ours_due = rest.len() > 0 || !are_all;
+        self.later.coming.are_due = are_ours_due || are_written;
         let others = if self.later.coming.adoption.is_none() { of(&books, false, usize::MAX) } else { Vec::new() };
-        books.novices.set_due(self.later.coming.are_due);
+        books.novices.set_due(are_ours_due);
         self.later.coming.are_some = !books.novices.is_empty();
         drop(books);
         if others.is_empty() {
@@ -249,47 +249,52 @@ impl Updates {
         self.make(&mut Made::of(apex, diff, history::by_return())).map(|_| true).map_err(Unmade::text)
     }
 
-    /// Gives the zones that were written meanwhile their files; what has changed since is written again.
-    pub(super) fn end_adoption(&mut self) {
+    /// Gives the zones that were written meanwhile their files; what has changed since is written again. True: there may be more of them.
+    fn end_adoption(&mut self) -> bool {
+        let (begun, press) = (Instant::now(), Arc::clone(&self.press));
         while let Some(adoption) = &mut self.later.coming.adoption {
+            // Others wait for updates meanwhile.
+            if begun.elapsed() >= AT_ONCE {
+                return true;
+            }
             let Written { apex, file } = match adoption.ready.zones.try_recv() {
                 Ok(written) => {
                     adoption.ready.next();
                     written
                 }
-                Err(TryRecvError::Empty) => return,
+                Err(TryRecvError::Empty) => return false,
                 Err(TryRecvError::Disconnected) => {
                     let mut zones = std::mem::take(&mut adoption.named);
                     self.later.coming.adoption = None;
                     // Some may have come meanwhile.
                     self.press.hold().novices.set_due(true);
                     if zones.is_empty() {
-                        return;
+                        return false;
                     }
                     // They are to be read from there; of more than these all are looked at.
                     if zones.len() > NAMED_MAX {
                         zones.clear();
                     }
-                    return self.state.raise(Event::Changed { zones });
+                    self.state.raise(Event::Changed { zones });
+                    return false;
                 }
             };
-            let mut books = self.press.hold();
+            let mut books = press.hold();
             let Some((seen, file)) = file else {
                 books.novices.hold_back(&apex);
                 continue;
             };
-            let now = self.press.current();
+            let now = press.current();
             let zone = laying::zone(now.image.view(), &apex);
             let is_as_written = zone.is_some_and(|zone| seen.is_current(&now.image, &zone));
             // Another configuration may not want it any more.
             if !books.novices.is_served(&apex) || file.is_ok() && !is_as_written {
                 continue;
             }
-            match file.and_then(Prepared::take_name) {
+            match file.and_then(|file| self.written(|_| file.take_name())) {
                 Ok(_) => {
-                    if adoption.named.len() <= NAMED_MAX {
-                        adoption.named.push(name(&apex).to_string());
-                    }
+                    let adoption = self.later.coming.adoption.iter_mut();
+                    adoption.filter(|a| a.named.len() <= NAMED_MAX).for_each(|a| a.named.push(name(&apex).to_string()));
                     books.novices.move_to(&apex, self.ledger.file_of(&apex));
                 }
                 Err(e) => {
@@ -298,5 +303,6 @@ impl Updates {
                 }
             }
         }
+        false
     }
 }

@@ -31,12 +31,13 @@ mod tests {
         let (mut asleep, begun) = (Asleep::default(), Instant::now());
         let (_nobody, silence) = channel::<()>();
         assert!(asleep.during(|| silence.recv_timeout(A_WHILE)).is_err());
-        let took = begun.elapsed();
-        assert!(asleep.awake_ns(took.as_nanos() as u64) <= (took - A_WHILE).as_nanos() as u64 + 1_000_000);
+        let took_ns = begun.elapsed().as_nanos() as u64;
+        // Some kernels count what a thread ran in ticks of 4 ms.
+        assert!(asleep.awake_ns(took_ns) < took_ns / 2);
         let (begun, before) = (Instant::now(), net::sched::usage());
         asleep.during(|| while net::sched::usage().since(&before).ran < A_WHILE {});
         let took_ns = begun.elapsed().as_nanos() as u64;
-        assert!(asleep.awake_ns(took_ns) >= A_WHILE.as_nanos() as u64 - 1_000_000);
+        assert!(asleep.awake_ns(took_ns) > A_WHILE.as_nanos() as u64 / 2);
         assert_eq!(asleep.awake_ns(7), 7, "a turn's own");
     }
 }

@@ -376,8 +376,8 @@ impl Publisher {
                 Err(complaints) => return Err(self.lay_apart(config, wanted, !is_owed, complaints)),
             },
         };
-        // A fold has left what is held as it was.
-        if wanted.is_empty() && why != Why::Fold {
+        // What is held is in a new image as it was.
+        if wanted.is_empty() && !is_for_image {
             self.weighed = Some(Weighed { guards: config.guards, written: config.roster.written.clone() });
         }
         let mut facts = vec![("changed", Json::Bool(changed)), ("rebuilt", Json::Bool(rebuilt && changed))];

@@ -413,7 +413,7 @@ impl Publisher {
             return;
         }
         let problems: HashSet<&[u8]> = self.served.problems.iter().map(|p| &*p.apex).collect();
-        waiting.retain(|asked| !problems.contains(&*asked.apex));
+        let unfit: Vec<Asked> = waiting.extract_if(.., |asked| problems.contains(&*asked.apex)).collect();
         let (manifest, now) = (&self.served.manifest, self.press.current());
         let is_served = |Asked { apex, file, is_ours, .. }: &Asked| match is_ours {
             // As it is now: it may hold more since the journal can be read again.
@@ -425,7 +425,7 @@ impl Publisher {
         if others.iter().any(|asked| asked.since > self.full) {
             self.state.raise(Event::Changed { zones: Vec::new() });
         }
-        self.press.have_done(move |_, books| books.novices.let_on(&served));
+        self.press.have_done(move |_, books| books.novices.let_on(&served, &unfit));
     }
 
     /// Tells of zones that are served no more. Where fewer are left than have gone, a folder may have gone with them.

@@ -368,21 +368,23 @@ impl Scribe {
             return Ok(Done::Current);
         }
         let apex = task.apex.clone();
-        let (is_unfit, is_novice, owes, are_hopeful) = self.press.have_done(move |press, books| {
+        let (is_unfit, novice, owes, are_hopeful) = self.press.have_done(move |press, books| {
             let now = press.current();
             let serial = laying::zone(now.image.view(), &apex).and_then(|zone| zone.serial().ok());
             let is_last = serial.is_none_or(|serial| books.unwritten.is_at(&apex, serial));
             let owes = !is_last || books.owes(&apex);
-            (books.unwritten.unfit(&apex).is_some(), books.novices.has(&apex), owes, books.are_hopeful())
+            let novice = books.novices.has(&apex).then(|| books.novices.is_stuck(&apex));
+            (books.unwritten.unfit(&apex).is_some(), novice, owes, books.are_hopeful())
         });
+        const UNSEEN: &str = "it takes no updates for now, and its file was not looked at";
         if is_unfit {
             // Its file in data-dir is to be mended first, as the log says.
-            return Ok(Done::Left("it takes no updates for now, and its file was not looked at"));
+            return Ok(Done::Left(UNSEEN));
         }
-        if is_novice {
+        if let Some(is_stuck) = novice {
             // Updates do not own it yet, and it will be looked at when they do.
             self.again(task, RETRY);
-            return Ok(Done::Early);
+            return Ok(if is_stuck { Done::Left(UNSEEN) } else { Done::Early });
         }
         if owes {
             // What is durable and takes a new image is not served yet. It may be an edit: its file is the only place where that can be seen, and the

@@ -146,11 +146,15 @@ impl Novices {
         asked.map(ask).collect()
     }
 
-    /// These of those who were asked for are served from their files now.
-    pub fn let_on(&mut self, served: &[Asked]) {
-        for Asked { apex, file, since, .. } in served {
-            if let Some(waiting) = self.zones.get_mut(apex).filter(|w| w.wish.file == *file && w.since == *since) {
-                (waiting.is_served, waiting.is_stuck, self.are_due) = (true, false, true);
+    /// Of those who were asked for these are served from their files now, and these cannot be.
+    pub fn let_on(&mut self, served: &[Asked], unfit: &[Asked]) {
+        for (asked, is_served) in
+            served.iter().map(|asked| (asked, true)).chain(unfit.iter().map(|asked| (asked, false)))
+        {
+            let waiting = self.zones.get_mut(&asked.apex);
+            if let Some(waiting) = waiting.filter(|w| w.wish.file == asked.file && w.since == asked.since) {
+                (waiting.is_served, waiting.is_stuck) = (is_served, !is_served);
+                self.are_due |= is_served;
             }
         }
     }
@@ -172,6 +176,11 @@ impl Novices {
 
     pub fn is_served(&self, apex: &[u8]) -> bool {
         self.zones.get(apex).is_some_and(|waiting| waiting.is_served)
+    }
+
+    /// True if it takes no updates until something else is done.
+    pub fn is_stuck(&self, apex: &[u8]) -> bool {
+        self.zones.get(apex).is_some_and(|waiting| waiting.is_stuck)
     }
 
     /// It is not served any more.
@@ -239,7 +248,20 @@ mod tests {
     fn ends(novices: &mut Novices, number: u64, file: &str) {
         let mut asked = novices.ask(number);
         asked.retain(|asked| asked.file == Path::new(file));
-        novices.let_on(&asked);
+        novices.let_on(&asked, &[]);
+    }
+
+    /// Or each reload would wait for it in vain.
+    #[test]
+    fn a_zone_that_cannot_be_served_is_not_under_way_until_it_is() {
+        let mut novices = Novices::default();
+        novices.follow(wanted(&["", "f"], 1));
+        assert!(novices.are_under_way());
+        novices.let_on(&[], &novices.ask(1));
+        assert!(!novices.are_under_way() && !novices.is_served(Z) && !novices.are_due());
+        // It is asked for all the same.
+        ends(&mut novices, 2, "f");
+        assert!(novices.are_under_way() && novices.is_served(Z));
     }
 
     #[test]
@@ -262,7 +284,7 @@ mod tests {
         let asked = novices.ask(7);
         novices.follow(wanted(&["e", "f"], 8));
         novices.follow(wanted(&["f", "e"], 9));
-        novices.let_on(&asked);
+        novices.let_on(&asked, &[]);
         assert!(!novices.is_served(Z));
     }
 

@@ -103,10 +103,16 @@ pub fn open(zone: &Zone) -> Result<Opened<'_>, Unread> {
         // One that has come since is not to be taken for gone.
         Ok(text) => Ok(Opened { zone, text, stamp: stamp.filter(|stamp| *stamp != Stamp::ABSENT) }),
         Err(why) => {
-            let stamp = stamp.filter(|_| !may_pass(&why));
+            let stamp = stamp_of_unread(stamp, &why);
             Err(Unread { why, sources: vec![(zone.file.clone(), stamp)] })
         }
     }
+}
+
+/// As what a file counts that could not be read. One that came or went meanwhile is not that: back as it was, it would never be read again.
+fn stamp_of_unread(stamp: Option<Stamp>, why: &io::Error) -> Option<Stamp> {
+    let is_gone = matches!(why.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory);
+    stamp.filter(|stamp| !may_pass(why) && is_gone == (*stamp == Stamp::ABSENT))
 }
 
 /// Err: what was just read of a file is not what was read of it for the serial of the zone. It is read again.
@@ -431,6 +437,21 @@ mod tests {
     use super::*;
     use std::fs::File;
     use std::time::{Duration, SystemTime};
+
+    #[test]
+    fn what_goes_while_it_is_read_is_read_again_when_it_is_back() {
+        let (there, error) = (Stamp::decode(&[1; 32]), io::Error::from_raw_os_error);
+        for (why, of_there, of_absent) in [
+            (error(libc::ENOENT), false, true),
+            (error(libc::ENOTDIR), false, true),
+            (error(libc::EIO), false, false),
+            (io::Error::new(io::ErrorKind::InvalidData, "no zone file"), true, false),
+        ] {
+            assert_eq!(stamp_of_unread(Some(there), &why), Some(there).filter(|_| of_there), "{why}");
+            assert_eq!(stamp_of_unread(Some(Stamp::ABSENT), &why), Some(Stamp::ABSENT).filter(|_| of_absent), "{why}");
+            assert_eq!(stamp_of_unread(None, &why), None);
+        }
+    }
 
     struct Scratch(PathBuf);
 

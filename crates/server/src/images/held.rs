@@ -133,9 +133,13 @@ impl Gate {
             }
             return why;
         };
+        // Each new image has most zones so.
+        if is_read_again && !is_other(&zone, version) {
+            return None;
+        }
         let weigh = |guards| weigh(&zone, version, guards, || stock.builder()).map_err(damaged).ok().flatten();
         let why = guards.and_then(weigh);
-        if why.is_none() && !self.is_journaled(apex) && (!is_read_again || is_other(&zone, version)) {
+        if why.is_none() && !self.is_journaled(apex) {
             self.remember(&zone, version.zone);
         }
         why.map(|why| format!("{HELD}{why}"))

@@ -220,6 +220,9 @@ fn a_zone_that_comes_back_to_its_updates_is_theirs_once_it_is_served_as_they_lef
     are_there(&serve(&folder));
 }
 
+/// Why a file is held that takes a zone from its updates under the serial that they have led it to.
+const UPDATED: &str = "updates have had another version served under the serial";
+
 /// Secondaries have what its file had served meanwhile.
 #[test]
 fn a_zone_that_comes_back_to_its_updates_goes_on_from_its_files_serial() {
@@ -246,7 +249,13 @@ fn a_zone_that_comes_back_to_its_updates_goes_on_from_its_files_serial() {
         folder.configure(&without);
         let zone = ZONE.replace(" 7 ", &format!(" {edited} "));
         folder.write("z.zone", &zone.replace("192.0.2.1\n", &format!("192.0.2.{edited}\n")));
-        folder.does(&["reload"]);
+        if edited == 8 {
+            folder.refuses(&["reload"], UPDATED);
+            assert_eq!(server.short(&folder, &["n1.z.example", "A"]), "192.0.2.1\n");
+            folder.does(&["zone", "publish", "--force", "z.example"]);
+        } else {
+            folder.does(&["reload"]);
+        }
         assert_eq!(serial(&server), edited);
         folder.configure(CONFIGURATION);
         server = if is_down {
@@ -288,7 +297,8 @@ fn a_zone_that_changed_hands_is_shown_and_goes_back_as_it_was() {
         |serial: &str| folder.does(&["zone", "show", "z.example", "--serial", serial]).contains("new.z.example.");
 
     folder.configure(&owned.replace(rules, ""));
-    folder.does(&["reload"]);
+    folder.refuses(&["reload"], UPDATED);
+    folder.does(&["zone", "publish", "--force", "z.example"]);
     assert_eq!(server.short(&folder, &["new.z.example", "A"]), "", "the file's 9 has it not");
     assert!(has_new("8") && !has_new("9") && !has_new("7"));
     let went = folder.does(&["zone", "diff", "z.example", "8", "9"]);
@@ -729,7 +739,8 @@ fn the_versions_of_a_zone_that_changes_hands_several_times_a_second_are_in_order
         // Each time under the serial that updates led to.
         let by_file = serial(&folder, &server);
         folder.write("z.zone", &ZONE.replace(" 7 ", &format!(" {by_file} ")));
-        folder.does(&["reload"]);
+        folder.refuses(&["reload"], UPDATED);
+        folder.does(&["zone", "publish", "--force", "z.example"]);
         assert_eq!(server.short(&folder, &[&name, "A"]), "", "it is its file's");
         folder.configure(CONFIGURATION);
         folder.does(&["reload"]);

@@ -138,7 +138,7 @@ impl Gate {
             return None;
         }
         let weigh = |guards| weigh(&zone, version, guards, || stock.builder()).map_err(damaged).ok().flatten();
-        let why = guards.and_then(weigh);
+        let why = guards.and_then(|guards| weigh(guards).or_else(|| self.contradicts(&zone, version.zone)));
         if why.is_none() && !self.is_journaled(apex) {
             self.remember(&zone, version.zone);
         }
@@ -150,7 +150,30 @@ impl Gate {
     pub fn lets_pass(&self, edition: &Edition) -> bool {
         let Some(guards) = self.guards_of(&edition.entry.apex) else { return true };
         let serials = edition.serials().unwrap_or_default();
-        !edition.is_less_secure && weigh_numbers(serials, edition.loss, guards).is_none()
+        let is_renamed =
+            edition.serials().is_some() || edition.diff.is_empty() || !self.was_updated(&edition.entry.apex);
+        is_renamed && !edition.is_less_secure && weigh_numbers(serials, edition.loss, guards).is_none()
+    }
+
+    /// A file that takes a zone back from its updates under the serial that these have served, and does not hold what they have made: secondaries
+    /// would never notice.
+    fn contradicts(&self, served: &ImageZone<'_>, zone: &Sorted<'_>) -> Option<String> {
+        let serial = audit::serial(zone);
+        if served.serial() != Ok(serial) || !self.was_updated(zone.apex()) {
+            return None;
+        }
+        let is_same =
+            compare(served, zone, CHANGE_OCTETS_MAX).is_ok_and(|diff| diff.is_some_and(|diff| diff.is_empty()));
+        let why =
+            || format!("updates have had another version served under the serial {serial}: give the file a later one");
+        (!is_same).then(why)
+    }
+
+    /// Whether what is served of a zone of a file is what updates have left.
+    fn was_updated(&self, apex: &[u8]) -> bool {
+        !self.is_journaled(apex)
+            && ledger::has_left(&self.data_dir, apex)
+            && !ledger::is_overtaken(&self.data_dir, apex)
     }
 
     /// Remembers that a zone has come: a change without a difference.

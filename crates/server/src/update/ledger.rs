@@ -160,6 +160,11 @@ pub fn has_left(data_dir: &Path, apex: &[u8]) -> bool {
     may_be_there(&file_of(&data_dir.join(FOLDER), apex))
 }
 
+/// Whether it has been served otherwise since, or may have been.
+pub fn is_overtaken(data_dir: &Path, apex: &[u8]) -> bool {
+    !matches!(marked(&data_dir.join(FOLDER), apex), Ok(None))
+}
+
 /// A zone is served under this serial, and not as updates have made it. Where these have left a file of it they are to go on from there, should
 /// they come back: secondaries have that version.
 pub fn overtake(data_dir: &Path, apex: &[u8], serial: u32) {

@@ -12,6 +12,7 @@ mod entries;
 mod file;
 mod keeping;
 mod recorder;
+mod serials;
 
 use crate::clock::rfc3339;
 use crate::config::{self, apex};

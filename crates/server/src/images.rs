@@ -494,6 +494,9 @@ fn attempt(
     let read_again: HashSet<Box<[u8]>> = entries.iter().filter(is_as_before).map(|e| e.apex.clone()).collect();
     let stand = entries.iter().filter(|e| e.problem.is_some() && !kept.contains_key(&e.apex));
     let stand: HashSet<Box<[u8]>> = stand.map(|e| e.apex.clone()).collect();
+    // Without an image nobody knows what these held under the serials that they had: under those that they have now they begin anew.
+    let given = zones.iter().filter(|zone| before.is_none() && zone.given.is_some());
+    let given: HashSet<&[u8]> = given.map(|zone| &*zone.apex).collect();
     let (rules, mut remarks) = (Rules::at(clock::wall_s()), Vec::new());
     let (octets, _, complaints) = builder.finish_judged(&reading::Threads, &mut |zone| {
         let (report, apex) = (audit(zone, &rules), zone.apex());
@@ -504,6 +507,9 @@ fn attempt(
         let judge = || library.gate.judge(served, &version, &stock, read_again.contains(apex));
         let judge = || if is_as_served { None } else { judge() };
         let refusal = report.refusal().map(|why| held::refused(served, apex, why)).or_else(judge);
+        if refusal.is_none() && given.contains(apex) {
+            library.gate.begin(zone);
+        }
         if refusal.is_none() && remarks.len() < REMARKS_MAX {
             remarks.extend(Remark::of(zone.apex(), &report));
         }

@@ -207,7 +207,7 @@ impl Publisher {
             from.extend(secondaries.map(|zone| (zone.apex.clone(), "its primaries".to_string())));
         }
         self.by = By { why: job.why, is_asked: job.is_asked, wanted, from };
-        self.recorder.keep(job.config.history);
+        self.recorder.keep(job.config.history, &job.config.roster.written);
         (self.is_kept, self.gone) = (true, 0);
         let outcome = match job.why {
             Why::Look => self.look(&job.config, &job.zones).map_err(|why| vec![why]),

@@ -445,10 +445,15 @@ impl<D: Disk> Journal<D> {
         let _ = self.disk.cut(&active.file, len).and_then(|()| self.disk.sync(&active.file));
     }
 
+    /// Whether `release` would delete any.
+    pub fn may_release(&self, position: u64, kept: usize) -> bool {
+        self.past.len() + self.segments.len() > kept && self.oldest_before(position).is_some()
+    }
+
     /// Deletes segments all of whose records stand before `position`, but for the last `kept`. One that cannot be deleted
     /// is tried again.
     pub fn release(&mut self, position: u64, kept: usize) {
-        while self.past.len() + self.segments.len() > kept
+        while self.may_release(position, kept)
             && let Some(oldest) = self.oldest_before(position)
             && self.disk.remove(&name(oldest)).is_ok()
         {

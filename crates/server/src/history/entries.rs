@@ -1,6 +1,6 @@
 //! The changes of a zone as they stand in the journals of the history, in the order in which they were made.
 
-use super::{FOLDER, by_updates_again};
+use super::{FOLDER, by_updates_again, serials};
 use crate::clock::know_change;
 use crate::images::fingerprint_of;
 use crate::log;
@@ -143,11 +143,16 @@ pub fn last_updates(data_dir: &Path) -> HashMap<u64, (u32, When)> {
     last
 }
 
-/// The serials that the changes of these zones of files end with, as far as they are kept.
+/// The serials that the changes of these zones of files end with, as far as they are known.
 pub fn last_serials(data_dir: &Path, is_wanted: impl Fn(&[u8]) -> bool) -> HashMap<Box<[u8]>, u32> {
     let mut ends = HashMap::new();
     let see = |head: Head<'_>, _: &[u8]| ends.extend(is_wanted(head.zone).then(|| (head.zone.into(), head.to)));
-    let _ = each_head(&data_dir.join(FOLDER), 0, see).inspect_err(unread(MAY_GO_BACK));
+    let folder = data_dir.join(FOLDER);
+    let _ = each_head(&folder, 0, see).inspect_err(unread(MAY_GO_BACK));
+    let older = serials::read(&folder).inspect_err(unread(MAY_GO_BACK)).unwrap_or_default();
+    for (zone, serial) in older.into_iter().filter(|(zone, _)| is_wanted(zone)) {
+        ends.entry(zone).or_insert(serial);
+    }
     ends
 }
 

@@ -2,9 +2,10 @@
 
 use super::entries::{MAY_GO_BACK, Pasts, changes_of, each_head, last_updates, unread};
 use super::keeping::Keeping;
+use super::serials::{self, Serials};
 use super::{FOLDER, caution, way};
 use crate::clock::change_now;
-use crate::config;
+use crate::config::{self, Numbering, Written};
 use crate::images::{fingerprint_of, name};
 use crate::log::{self, Seldom};
 use crate::stamp::may_be_there;
@@ -26,6 +27,8 @@ const AT_ONCE: usize = 128;
 pub struct Recorder {
     data_dir: PathBuf,
     keep: config::History,
+    /// What is configured of zones: some are given serials.
+    written: Written,
     keeping: Keeping,
     /// Read when somebody asks first.
     open: Option<Open>,
@@ -46,6 +49,8 @@ struct Open {
     /// Of the zones that have changed in the time that is kept, by their names' fingerprints. (Names would stay as long as the server, each made in
     /// the midst of what is not kept; and where two have one fingerprint, the history is looked through in vain.)
     ends: HashMap<u64, End>,
+    /// Serials of zones of which nothing is kept.
+    older: Serials,
     /// How many there were when it was read. Zones that come and go under ever new names would make them ever more.
     zones: usize,
 }
@@ -64,6 +69,7 @@ impl Recorder {
         Recorder {
             data_dir: data_dir.to_path_buf(),
             keep,
+            written: Written::default(),
             keeping: Keeping::default(),
             open: None,
             end: None,
@@ -86,13 +92,14 @@ impl Recorder {
         }
     }
 
-    /// How long, and how much, from now on.
-    pub fn keep(&mut self, keep: config::History) {
+    /// How long, and how much, from now on, and of which zones.
+    pub fn keep(&mut self, keep: config::History, written: &Written) {
         if keep.octets != self.keep.octets {
             // Its segments are of another size.
             self.open = None;
         }
         self.keep = keep;
+        self.written = written.clone();
     }
 
     /// Keeps these changes, which are served already, or will be at once. False: they could not be written.
@@ -136,31 +143,46 @@ impl Recorder {
                 entries.push(octets);
             }
         }
-        if let Err(e) = self.write(&mut open, &entries) {
+        if let Err(e) = self.write(&mut open, &entries, ends) {
             // To read it all again for each change would keep whoever waits for that.
             self.open = Some(open);
             return Err(e);
         }
-        open.ends.extend(ends);
         // From time to time those are to go of which nothing is kept any more.
         let is_due = open.ends.len() > 2 * open.zones.max(AT_ONCE);
         self.open = Some(open).filter(|_| !is_due);
         Ok(())
     }
 
-    fn write(&mut self, open: &mut Open, entries: &[Vec<u8>]) -> io::Result<()> {
+    /// `ends`: of these.
+    fn write(&mut self, open: &mut Open, entries: &[Vec<u8>], ends: Vec<(u64, End)>) -> io::Result<()> {
         if entries.is_empty() {
             return Ok(());
         }
         // One that could not be written to is opened anew.
         let mut journal = open.journal.take().map_or_else(|| self.opened(), Ok)?;
         journal.append(entries)?;
+        open.ends.extend(ends);
         let (end, kept) = (journal.next_position(), self.keeping.kept(&journal, &self.keep));
-        journal.release(self.needed.min(end), kept);
+        let needed = self.needed.min(end);
+        if journal.may_release(needed, kept) {
+            self.keep_serials(open)?;
+            journal.release(needed, kept);
+        }
         self.is_over = journal.places().count() > kept.max(1);
         self.end = Some(end);
         open.journal = Some(journal);
         Ok(())
+    }
+
+    /// Of what goes the serials of zones stay that are given them.
+    fn keep_serials(&self, open: &Open) -> io::Result<()> {
+        let numbered = self.written.iter().filter(|zone| zone.numbering != Numbering::Keep).map(|zone| &*zone.apex);
+        let mut serials = numbered.filter_map(|zone| Some((zone, open.serial(zone)?))).peekable();
+        match serials.peek() {
+            Some(_) => serials::write(&self.data_dir.join(FOLDER), serials),
+            None => Ok(()),
+        }
     }
 
     /// Where the next change will stand, or one before it: whoever has made an image of all that stands before needs only what stands from there on.
@@ -191,7 +213,7 @@ impl Recorder {
         if self.open.is_none() {
             self.open = self.read().inspect_err(unread(MAY_GO_BACK)).ok();
         }
-        self.open.as_ref()?.end(zone).map(|end| end.serial)
+        self.open.as_ref()?.serial(zone)
     }
 
     fn segment(&self) -> u64 {
@@ -204,7 +226,8 @@ impl Recorder {
         each_head(&self.data_dir.join(FOLDER), 0, |head, _| {
             ends.insert(fingerprint_of(head.zone), End::of(&head));
         })?;
-        Ok(Open { journal: None, zones: ends.len(), ends })
+        let older = serials::read(&self.data_dir.join(FOLDER)).inspect_err(unread(MAY_GO_BACK)).unwrap_or_default();
+        Ok(Open { journal: None, zones: ends.len(), ends, older })
     }
 
     fn opened(&self) -> io::Result<Journal<Folder>> {
@@ -219,6 +242,11 @@ impl Recorder {
 impl Open {
     fn end(&self, zone: &[u8]) -> Option<End> {
         self.ends.get(&fingerprint_of(zone)).copied()
+    }
+
+    /// That which it had last, as far as that is known.
+    fn serial(&self, zone: &[u8]) -> Option<u32> {
+        self.end(zone).map(|end| end.serial).or_else(|| self.older.get(zone).copied())
     }
 }
 
@@ -366,6 +394,45 @@ mod tests {
         std::fs::remove_dir_all(&data).unwrap();
     }
 
+    #[test]
+    fn zones_that_are_given_serials_have_theirs_though_nothing_else_is_kept_of_them() {
+        let data = std::env::temp_dir().join(format!("dunlin-history-serials-{}", std::process::id()));
+        let _ = std::fs::remove_dir_all(&data);
+        std::fs::create_dir_all(&data).unwrap();
+        let keep = config::History { age: Duration::from_secs(60), octets: SEGMENT_MIN };
+        let zone = |label: u8| Box::<[u8]>::from([1, label, 0]);
+        let numbered =
+            |label| config::Zone { numbering: Numbering::Increment, ..config::Zone::new(zone(label), "f".into()) };
+        let written = Written::new(vec![numbered(b'q'), numbered(b'r'), config::Zone::new(zone(b'k'), "f".into())]);
+        let opened = || {
+            let mut recorder = Recorder::new(&data, keep);
+            recorder.keep(keep, &written);
+            recorder
+        };
+        let note = |recorder: &mut Recorder, label: u8, from: u32| {
+            let records =
+                (0..100).map(|n| Record::new(&[1, n, 1, label, 0], 16, 60, &[&[255][..], &[n; 255]].concat()).unwrap());
+            let diff = Diff::new(from, from + 1, vec![], records.collect());
+            assert!(recorder.note([(zone(label), diff)], &|_| by_file()));
+            let end = recorder.position();
+            recorder.follow(end);
+        };
+        let mut recorder = opened();
+        [b'q', b'r', b'k'].into_iter().for_each(|label| note(&mut recorder, label, 6));
+        (1..60).for_each(|serial| note(&mut recorder, b'o', serial));
+        let serials =
+            |recorder: &mut Recorder| [b'q', b'r', b'k', b'o'].map(|label| recorder.last_serial(&zone(label)));
+        assert!(changes(&data, &zone(b'q')).unwrap().is_empty());
+        assert_eq!(serials(&mut opened()), [Some(7), Some(7), None, Some(60)]);
+        // What comes since is the last; and it goes again.
+        note(&mut recorder, b'r', 7);
+        assert_eq!(serials(&mut opened())[..2], [Some(7), Some(8)]);
+        let mut recorder = opened();
+        (60..120).for_each(|serial| note(&mut recorder, b'o', serial));
+        assert_eq!(serials(&mut opened()), [Some(7), Some(8), None, Some(120)]);
+        std::fs::remove_dir_all(&data).unwrap();
+    }
+
     /// What was compared is older than the history.
     #[test]
     fn what_comes_again_stands_there_once() {
@@ -382,7 +449,7 @@ mod tests {
         note(&mut Recorder::new(&data, keep), diff(7, 7, b'b'));
         let mut recorder = Recorder::new(&data, keep);
         note(&mut recorder, diff(7, 7, b'c'));
-        recorder.keep(config::History { octets: 2 << 20, ..keep });
+        recorder.keep(config::History { octets: 2 << 20, ..keep }, &Written::default());
         note(&mut recorder, diff(7, 7, b'c'));
         note(&mut recorder, diff(7, 8, b'd'));
         let added: Vec<_> = changes(&data, b"\x01z\0").unwrap().iter().map(|e| e.diff.added()[0].owner()[1]).collect();

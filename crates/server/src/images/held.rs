@@ -177,7 +177,7 @@ impl Gate {
     }
 
     /// Remembers that a zone has come: a change without a difference.
-    fn begin(&self, zone: &Sorted<'_>) {
+    pub fn begin(&self, zone: &Sorted<'_>) {
         if !self.is_journaled(zone.apex()) {
             self.changes().keep(zone.apex(), Diff::default().at(audit::serial(zone)));
         }

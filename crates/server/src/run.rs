@@ -115,7 +115,6 @@ pub fn serve(config: &Config, reread: &Reread<'_>, on_ready: impl FnOnce(&[Socke
 
     let mut config = config.clone();
     let mut recorder = Recorder::new(&config.server.data_dir, config.history);
-    recorder.keep(config.history, &config.roster.written);
     // Before the first file is read: what is edited from then on is seen.
     let folders = Folders::of(&config);
     let First { library, zones, serving, compared, ledger, unwritten, owed } = First::of(&mut config, &mut recorder)?;

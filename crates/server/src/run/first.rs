@@ -37,6 +37,7 @@ pub struct First {
 impl First {
     pub fn of(config: &mut Config, recorder: &mut Recorder) -> Result<First, String> {
         let (configured, until) = (config.roster.written.clone(), Instant::now() + IMPORTED_FOR);
+        recorder.keep(config.history, &configured);
         loop {
             config.roster.written.clone_from(&configured);
             let opened = ledger::open_files(&config.server.data_dir, &mut config.roster.written, until);

@@ -41,6 +41,7 @@ pub struct Recorder {
     /// For that more is kept than is wanted.
     is_over: bool,
     unkept: Seldom,
+    uncut: Seldom,
 }
 
 struct Open {
@@ -77,6 +78,7 @@ impl Recorder {
             needed: 0,
             is_over: false,
             unkept: Seldom::default(),
+            uncut: Seldom::default(),
         }
     }
 
@@ -166,13 +168,21 @@ impl Recorder {
         let (end, kept) = (journal.next_position(), self.keeping.kept(&journal, &self.keep));
         let needed = self.needed.min(end);
         if journal.may_release(needed, kept) {
-            self.keep_serials(open)?;
-            journal.release(needed, kept);
+            match self.keep_serials(open) {
+                Ok(()) => journal.release(needed, kept),
+                Err(e) => self.tell_uncut(&e),
+            }
         }
         self.is_over = journal.places().count() > kept.max(1);
         self.end = Some(end);
         open.journal = Some(journal);
         Ok(())
+    }
+
+    fn tell_uncut(&mut self, why: &io::Error) {
+        if let Some(unsaid) = self.uncut.untold() {
+            log::warn("the history grows: serials cannot be kept beside it", &[("why", why), ("unsaid", &unsaid)]);
+        }
     }
 
     /// Of what goes the serials of zones stay that are given them.
@@ -430,6 +440,12 @@ mod tests {
         let mut recorder = opened();
         (60..120).for_each(|serial| note(&mut recorder, b'o', serial));
         assert_eq!(serials(&mut opened()), [Some(7), Some(8), None, Some(120)]);
+        // Where they cannot be kept nothing goes.
+        std::fs::remove_file(data.join(FOLDER).join("serials")).unwrap();
+        std::fs::create_dir(data.join(FOLDER).join("serials")).unwrap();
+        note(&mut recorder, b'r', 8);
+        (120..180).for_each(|serial| note(&mut recorder, b'o', serial));
+        assert_eq!(changes(&data, &zone(b'r')).unwrap().len(), 1);
         std::fs::remove_dir_all(&data).unwrap();
     }
 

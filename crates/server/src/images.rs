@@ -435,6 +435,7 @@ fn build<'a>(
     });
     let may_be = |zone: &Zone| !kept.contains_key(&zone.apex) && may_be_numbered(zone);
     let zones = &numbered(zones, image, library, may_be, |apex| ends.get(apex).copied());
+    numbering::tell(zones, image);
     let (mut is_known, mut is_steady) = (true, false);
     loop {
         let mut built = attempt(zones, library, before, &kept);

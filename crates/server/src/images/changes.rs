@@ -11,7 +11,7 @@ use crate::images::comparison::Difference;
 use crate::images::held::{self, Gate};
 use crate::images::laying::{self, Put};
 use crate::images::manifest::{Entry, OVER_MAX};
-use crate::images::numbering::{may_be_numbered, numbered};
+use crate::images::numbering::{self, may_be_numbered, numbered};
 use crate::images::scratch::Scratch;
 use crate::images::{self, Library, Remark};
 use crate::zonetext::edition::Edition;
@@ -83,6 +83,7 @@ impl Plan {
             Some(edition).filter(|edition| library.gate.lets_pass(edition))
         });
         let editions = editions.collect::<Option<_>>()?;
+        numbering::tell(&anew, Some(now));
         Some(Plan { octets: of_whole, ..Plan::read(&whole, gone, editions, library) })
     }
 

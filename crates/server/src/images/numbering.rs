@@ -52,6 +52,19 @@ pub fn numbered<'z>(
     zones.iter().map(number).collect()
 }
 
+/// Tells which of these are about to be served under serials that they are given now.
+pub fn tell(zones: &[Zone], served: Option<&Image<Stretch>>) {
+    for (zone, given) in zones.iter().filter_map(|zone| Some((zone, zone.given?))) {
+        let served = served.and_then(|served| laying::zone(served.view(), &zone.apex));
+        if served.is_none_or(|served| served.serial() != Ok(given)) {
+            log::info(
+                "a zone was edited without a new serial, and is given one",
+                &[("zone", &images::name(&zone.apex)), ("serial", &given)],
+            );
+        }
+    }
+}
+
 /// Whether a zone may be served under another serial than its file has.
 pub fn may_be_numbered(zone: &Zone) -> bool {
     let is_novice = zone.is_owned() && !zone.is_journaled();
@@ -102,12 +115,7 @@ fn serial(served: Option<&ImageZone<'_>>, zone: &Sorted<'_>, how: Numbering, end
         return None;
     }
     let (next, now) = (next_serial(last), wall_s() as u32);
-    let given = if how == Numbering::Unixtime && is_newer(now, last) { now } else { next };
-    log::info(
-        "a zone was edited without a new serial, and is given one",
-        &[("zone", &images::name(zone.apex())), ("serial", &given)],
-    );
-    Some(given)
+    Some(if how == Numbering::Unixtime && is_newer(now, last) { now } else { next })
 }
 
 /// Its signatures or its digest are of its own serial.

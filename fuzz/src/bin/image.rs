@@ -5,7 +5,7 @@
 use image::edit::{Edit, Record};
 use image::format::Header;
 use image::patch::{self, Change, Limits, PLACE};
-use image::{Builder, Image, InTurn};
+use image::{Builder, Image};
 use libfuzzer_sys::fuzz_target;
 use sim::{Server, message};
 use std::sync::OnceLock;
@@ -60,7 +60,7 @@ fn change_of(octets: Vec<u8>, header: Header, (apex, names): &Names) -> Option<(
         Change { whole: Builder::new(7), gone: vec![], edits: vec![Edit::new(&apex, names)], limits: Limits::MOST };
     let place = (octets.len() as u64).next_multiple_of(PLACE);
     let image = Image::overlaid(octets, header.clone());
-    let laid = patch::lay(image.view(), change, place, &InTurn, &mut |_| None).ok()?;
+    let laid = patch::lay(image.view(), change, place).ok()?;
     let mut octets = image.bytes().clone();
     octets.resize(place as usize, 0);
     octets.extend_from_slice(&laid.octets);

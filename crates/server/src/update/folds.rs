@@ -26,15 +26,8 @@ pub struct Folds {
     last: Option<(Instant, Duration)>,
     /// When a new image could not be made last; None: it could.
     failed: Option<Instant>,
-    /// What no file held when the last one ended.
-    left: Lying,
-}
-
-/// What lies over an image.
-#[derive(Clone, Copy, Default)]
-pub struct Lying {
-    pub names: usize,
-    pub octets: usize,
+    /// Names that no file held when the last one ended.
+    left: usize,
 }
 
 impl Folds {
@@ -52,16 +45,15 @@ impl Folds {
         self.changed.is_none() && self.lagging.is_none()
     }
 
-    /// Whether one is to begin. `is_much`: so much has changed that it has to be, and more than this; `segments`: how many the journal has behind a position.
-    pub fn is_due(&self, now: Instant, is_much: impl Fn(Lying) -> bool, segments: impl Fn(u64) -> usize) -> bool {
+    /// Whether one is to begin. `is_much`: so much has changed that it has to be, more than so many names; `segments`: how many the journal has behind a position.
+    pub fn is_due(&self, now: Instant, is_much: impl Fn(usize) -> bool, segments: impl Fn(u64) -> usize) -> bool {
         if self.is_nothing() || self.under_way.is_some() || is_recent(self.failed, now) {
             return false;
         }
         let rests = |times| self.last.is_some_and(|(ended, took)| now - ended < took * times);
         let is_long_ago = |then: Option<Instant>| then.is_some_and(|then| now - then >= QUIET);
         let is_time = || is_long_ago(self.changed) || segments(self.done) > SEGMENTS_MAX;
-        let twice = Lying { names: self.left.names * 2, octets: self.left.octets * 2 };
-        is_long_ago(self.lagging) && !rests(1) || is_time() && !rests(REST) || is_much(twice)
+        is_long_ago(self.lagging) && !rests(1) || is_time() && !rests(REST) || is_much(self.left * 2)
     }
 
     /// `end`: where the journal ends.
@@ -69,15 +61,15 @@ impl Folds {
         self.under_way = Some((now, end));
     }
 
-    /// The one that was under way has ended. `left`: what no file holds, which waits as long again. Updates have changed it meanwhile, or its
-    /// zone's file could not be written, nor will the next one be: however much it is, it alone is no reason not to rest.
-    pub fn end(&mut self, now: Instant, is_made: bool, left: Lying) {
+    /// The one that was under way has ended. `left`: names that no file holds, which wait as long again. Updates have changed them meanwhile, or their
+    /// zone's file could not be written, nor will the next one be: whatever their number, they alone are no reason not to rest.
+    pub fn end(&mut self, now: Instant, is_made: bool, left: usize) {
         if let Some((begun, end)) = self.under_way.take() {
             self.last = Some((now, now - begun));
             self.done = if is_made { end } else { self.done };
         }
         self.failed = (!is_made).then_some(now);
-        (self.lagging, self.changed, self.left) = (None, (left.names > 0).then_some(now), left);
+        (self.lagging, self.changed, self.left) = (None, (left > 0).then_some(now), left);
     }
 }
 
@@ -89,10 +81,6 @@ pub fn is_recent(failed: Option<Instant>, now: Instant) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn lying(names: usize, octets: usize) -> Lying {
-        Lying { names, octets }
-    }
 
     /// Asked at this second.
     struct Desk(Folds, Instant);
@@ -117,7 +105,7 @@ mod tests {
         fn fold(&mut self, s: u64, took_s: u64, is_made: bool, are_left: bool) {
             self.0.begin(self.at(s), 100 * s);
             assert!(!self.is_due(s + 100), "one at a time");
-            self.0.end(self.at(s + took_s), is_made, lying(usize::from(are_left), 0));
+            self.0.end(self.at(s + took_s), is_made, usize::from(are_left));
         }
     }
 
@@ -155,20 +143,14 @@ mod tests {
     }
 
     #[test]
-    fn what_no_file_takes_in_is_no_reason_for_one_image_after_the_other() {
-        for of in [|n| lying(n, 0), |n| lying(1, n)] {
-            let mut desk = Desk::new();
-            let is_due_with = |desk: &Desk, n: usize| {
-                let lies = of(n);
-                let is_much = |max: Lying| lies.names > max.names.max(100) || lies.octets > max.octets.max(100);
-                desk.0.is_due(desk.at(20), is_much, |_| 0)
-            };
-            desk.change(0);
-            assert!(!is_due_with(&Desk::new(), 101) && is_due_with(&desk, 101));
-            desk.0.begin(desk.at(10), 0);
-            desk.0.end(desk.at(19), true, of(101));
-            assert!([101, 202].iter().all(|n| !is_due_with(&desk, *n)) && is_due_with(&desk, 203));
-        }
+    fn names_that_no_file_takes_in_are_no_reason_for_one_image_after_the_other() {
+        let mut desk = Desk::new();
+        let is_due_with = |desk: &Desk, names: usize| desk.0.is_due(desk.at(20), |max| names > max.max(100), |_| 0);
+        desk.change(0);
+        assert!(!is_due_with(&Desk::new(), 101) && is_due_with(&desk, 101));
+        desk.0.begin(desk.at(10), 0);
+        desk.0.end(desk.at(19), true, 101);
+        assert!([101, 202].iter().all(|names| !is_due_with(&desk, *names)) && is_due_with(&desk, 203));
     }
 
     #[test]

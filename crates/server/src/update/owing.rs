@@ -13,7 +13,7 @@
 //! Bound: aside is a quarter of all the room for updates, for each key; `questions` have a quarter of its octets, of all keys. Who finds no more asks
 //! again. Of the others whoever asks waits.
 
-use super::folds::{Folds, Lying};
+use super::folds::Folds;
 use super::lines::{ASIDE_OCTETS_MAX, Lines};
 use super::replies::Judged;
 use super::{NAMES_MAX, OCTETS_MAX, Updates, Waiting};
@@ -23,7 +23,7 @@ use crate::images::laying::Unlaid;
 use crate::images::names;
 use crate::json::Json;
 use crate::log;
-use crate::publisher::press::{Books, Press};
+use crate::publisher::press::Books;
 use crate::refusals::{DONE, FAILED};
 use crate::secondaries::Secondaries;
 use crate::state::Event;
@@ -155,8 +155,11 @@ impl Updates {
         if owing.folding.is_some() {
             return;
         }
-        let is_much =
-            |most: Lying| octets_laid(&self.press) > OCTETS_MAX.max(most.octets) || names > NAMES_MAX.max(most.names);
+        let is_much = |names_max: usize| {
+            let now = self.press.current();
+            let octets = now.image.bytes().len().saturating_sub(now.image.bytes().map().len());
+            octets > OCTETS_MAX || names > NAMES_MAX.max(names_max)
+        };
         let segments = |done| self.ledger.segments_behind(done);
         if are_owed || owing.folds.is_due(now, is_much, segments) {
             owing.folds.begin(now, self.ledger.position());
@@ -189,8 +192,7 @@ impl Updates {
             log::warn("the journal grows", &[("why", &e)]);
         }
         // What is left is of updates that came meanwhile, or of zones that are not served now.
-        let left = Lying { names, octets: octets_laid(&self.press) };
-        self.later.owing.folds.end(Instant::now(), outcome.is_ok(), left);
+        self.later.owing.folds.end(Instant::now(), outcome.is_ok(), names);
         if !unserved.is_empty() {
             let mut books = self.press.hold();
             books.failed = Some(Instant::now());
@@ -240,10 +242,4 @@ fn tell(outcome: &Result<Json, Vec<String>>, unserved: &[Box<[u8]>]) {
     } else if outcome.is_err() {
         log::error("changes stay in the journal", &[("why", &why)]);
     }
-}
-
-/// Over the image.
-fn octets_laid(press: &Press) -> usize {
-    let now = press.current();
-    now.image.bytes().len().saturating_sub(now.image.bytes().map().len())
 }

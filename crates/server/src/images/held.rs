@@ -150,9 +150,10 @@ impl Gate {
     pub fn lets_pass(&self, edition: &Edition) -> bool {
         let Some(guards) = self.guards_of(&edition.entry.apex) else { return true };
         let serials = edition.serials().unwrap_or_default();
-        let is_renamed =
-            edition.serials().is_some() || edition.diff.is_empty() || !self.was_updated(&edition.entry.apex);
-        is_renamed && !edition.is_less_secure && weigh_numbers(serials, edition.loss, guards).is_none()
+        let has_its_own = edition.serials().is_some_and(|(before, after)| before != after) || edition.diff.is_empty();
+        (has_its_own || !self.was_updated(&edition.entry.apex))
+            && !edition.is_less_secure
+            && weigh_numbers(serials, edition.loss, guards).is_none()
     }
 
     /// A file that takes a zone back from its updates under the serial that these have served, and does not hold what they have made: secondaries
@@ -162,11 +163,11 @@ impl Gate {
         if served.serial() != Ok(serial) || !self.was_updated(zone.apex()) {
             return None;
         }
-        let is_same =
-            compare(served, zone, CHANGE_OCTETS_MAX).is_ok_and(|diff| diff.is_some_and(|diff| diff.is_empty()));
+        // What is damaged cannot be compared, and could not go on as it was.
+        let is_other = compare(served, zone, CHANGE_OCTETS_MAX).is_ok_and(|diff| diff.is_none_or(|d| !d.is_empty()));
         let why =
             || format!("updates have had another version served under the serial {serial}: give the file a later one");
-        (!is_same).then(why)
+        is_other.then(why)
     }
 
     /// Whether what is served of a zone of a file is what updates have left.

@@ -11,7 +11,7 @@ use crate::log::{self, Seldom};
 use crate::stamp::may_be_there;
 use crate::update::ledger;
 use std::collections::{HashMap, HashSet};
-use std::io;
+use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use store::journal::{Folder, Journal};
 use transfer::{Author, Diff, Entry, Head, When};
@@ -50,8 +50,8 @@ struct Open {
     /// Of the zones that have changed in the time that is kept, by their names' fingerprints. (Names would stay as long as the server, each made in
     /// the midst of what is not kept; and where two have one fingerprint, the history is looked through in vain.)
     ends: HashMap<u64, End>,
-    /// Serials of zones of which nothing is kept.
-    older: Serials,
+    /// Serials of zones of which nothing is kept; None: they could not be read.
+    older: Option<Serials>,
     /// How many there were when it was read. Zones that come and go under ever new names would make them ever more.
     zones: usize,
 }
@@ -132,7 +132,9 @@ impl Recorder {
             let some: Vec<_> = changes.drain(..changes.len().min(AT_ONCE)).collect();
             let known = Known::of(&self.data_dir, &open, &some);
             for (zone, diff) in some {
-                let Some(Step { diff, another }) = known.step(&zone, diff, open.end(&zone)) else { continue };
+                let Some(Step { diff, another }) = known.step(&zone, diff, open.end(&zone), open.serial(&zone)) else {
+                    continue;
+                };
                 let mut author = author(&zone);
                 if let Some(before) = another {
                     author.who = "made anew".to_string();
@@ -167,13 +169,12 @@ impl Recorder {
         open.ends.extend(ends);
         let (end, kept) = (journal.next_position(), self.keeping.kept(&journal, &self.keep));
         let needed = self.needed.min(end);
-        if journal.may_release(needed, kept) {
-            match self.keep_serials(open) {
-                Ok(()) => journal.release(needed, kept),
-                Err(e) => self.tell_uncut(&e),
-            }
+        let are_kept = if journal.may_release(needed, kept) { self.keep_serials(open) } else { Ok(()) };
+        match &are_kept {
+            Ok(()) => journal.release(needed, kept),
+            Err(e) => self.tell_uncut(e),
         }
-        self.is_over = journal.places().count() > kept.max(1);
+        self.is_over = are_kept.is_ok() && journal.places().count() > kept.max(1);
         self.end = Some(end);
         open.journal = Some(journal);
         Ok(())
@@ -189,10 +190,15 @@ impl Recorder {
     fn keep_serials(&self, open: &Open) -> io::Result<()> {
         let numbered = self.written.iter().filter(|zone| zone.numbering != Numbering::Keep).map(|zone| &*zone.apex);
         let mut serials = numbered.filter_map(|zone| Some((zone, open.serial(zone)?))).peekable();
-        match serials.peek() {
-            Some(_) => serials::write(&self.data_dir.join(FOLDER), serials),
-            None => Ok(()),
+        if serials.peek().is_none() {
+            return Ok(());
         }
+        let folder = self.data_dir.join(FOLDER);
+        if open.older.is_none() {
+            // Those that are there are not written over by fewer.
+            return serials::read(&folder).map(drop).and(Err(io::Error::other("they are read again first")));
+        }
+        serials::write(&folder, serials)
     }
 
     /// Where the next change will stand, or one before it: whoever has made an image of all that stands before needs only what stands from there on.
@@ -236,7 +242,9 @@ impl Recorder {
         each_head(&self.data_dir.join(FOLDER), 0, |head, _| {
             ends.insert(fingerprint_of(head.zone), End::of(&head));
         })?;
-        let older = serials::read(&self.data_dir.join(FOLDER)).inspect_err(unread(MAY_GO_BACK)).unwrap_or_default();
+        let older = serials::read(&self.data_dir.join(FOLDER)).inspect_err(unread(MAY_GO_BACK));
+        // Damaged ones are of no use to anybody.
+        let older = older.map_or_else(|e| Some(Serials::new()).filter(|_| e.kind() == ErrorKind::InvalidData), Some);
         Ok(Open { journal: None, zones: ends.len(), ends, older })
     }
 
@@ -256,7 +264,7 @@ impl Open {
 
     /// That which it had last, as far as that is known.
     fn serial(&self, zone: &[u8]) -> Option<u32> {
-        self.end(zone).map(|end| end.serial).or_else(|| self.older.get(zone).copied())
+        self.end(zone).map(|end| end.serial).or_else(|| self.older.as_ref()?.get(zone).copied())
     }
 }
 
@@ -312,11 +320,12 @@ impl Known {
     ///
     /// Of a zone that has come, and was not served before, there is no difference, but a serial: with that which one of this name had last, by its file
     /// or by updates, it is taken for that one.
-    fn step(&self, zone: &[u8], diff: Diff, end: Option<End>) -> Option<Step> {
+    /// `last`: the serial that it had last, also where nothing else is kept of it.
+    fn step(&self, zone: &[u8], diff: Diff, end: Option<End>, last: Option<u32>) -> Option<Step> {
         let update = self.updates.get(&fingerprint_of(zone)).copied();
         if diff.is_empty() {
             let later = update.filter(|(_, when)| end.is_none_or(|end| *when > end.when));
-            let before = later.map(|(serial, _)| serial).or(end.map(|end| end.serial));
+            let before = later.map(|(serial, _)| serial).or(last);
             return before.filter(|before| *before != diff.to).map(|before| Step { diff, another: Some(before) });
         }
         let goes_on = |diff| Step { diff, another: None };
@@ -369,7 +378,12 @@ mod tests {
             let update = update.map(|(serial, wall_s)| (serial, When::at(wall_s)));
             let updates = update.map(|update| (fingerprint_of(z), update)).into_iter().collect();
             let known = Known { updates, ..Known::default() };
-            let step = known.step(z, Diff::new(comes_under, comes_under, vec![], vec![]), file.map(end));
+            let step = known.step(
+                z,
+                Diff::new(comes_under, comes_under, vec![], vec![]),
+                file.map(end),
+                file.map(|(serial, _)| serial),
+            );
             let told = (step.as_ref().map(|step| step.diff.to), step.and_then(|step| step.another));
             assert_eq!(told, (another.map(|_| comes_under), another), "{file:?} {update:?} {comes_under}");
         }
@@ -434,12 +448,16 @@ mod tests {
             |recorder: &mut Recorder| [b'q', b'r', b'k', b'o'].map(|label| recorder.last_serial(&zone(label)));
         assert!(changes(&data, &zone(b'q')).unwrap().is_empty());
         assert_eq!(serials(&mut opened()), [Some(7), Some(7), None, Some(60)]);
+        // Under what a start without an image gives one it begins anew.
+        let mut again = opened();
+        assert!(again.note([(zone(b'q'), Diff::default().at(9))], &|_| by_file()));
+        assert_eq!(again.last_serial(&zone(b'q')), Some(9));
         // What comes since is the last; and it goes again.
         note(&mut recorder, b'r', 7);
-        assert_eq!(serials(&mut opened())[..2], [Some(7), Some(8)]);
+        assert_eq!(serials(&mut opened())[..2], [Some(9), Some(8)]);
         let mut recorder = opened();
         (60..120).for_each(|serial| note(&mut recorder, b'o', serial));
-        assert_eq!(serials(&mut opened()), [Some(7), Some(8), None, Some(120)]);
+        assert_eq!(serials(&mut opened()), [Some(9), Some(8), None, Some(120)]);
         // Where they cannot be kept nothing goes.
         std::fs::remove_file(data.join(FOLDER).join("serials")).unwrap();
         std::fs::create_dir(data.join(FOLDER).join("serials")).unwrap();

@@ -74,7 +74,7 @@ pub struct Unwritten {
 /// A zone that updates change.
 #[derive(Default)]
 struct Book {
-    /// Its file holds the changes before this.
+    /// Its file holds its changes before this.
     position: u64,
     /// The serial that the last change led to, and when that was made, in seconds since 1970.
     last: Option<(u32, u64)>,
@@ -204,7 +204,10 @@ impl Unwritten {
     pub fn take(&mut self, after: After, end: u64) {
         match after {
             After::Wishes(wishes) => self.add(wishes, end),
-            After::Sheet(apex, sheet) => self.enter(apex, sheet, end),
+            After::Sheet(apex, sheet) => {
+                self.enter(apex, sheet, end);
+                self.end = self.end.max(end);
+            }
         }
     }
 
@@ -216,13 +219,16 @@ impl Unwritten {
 
     /// The same of one zone: it takes as long as the fewer names do: these, or those that the zone's file does not hold yet.
     fn enter(&mut self, apex: Box<[u8]>, sheet: Sheet, end: u64) {
-        self.end = self.end.max(end);
         let mut names = sheet.names;
         if names.is_empty() {
             return;
         }
         sheet.at.store(end, Relaxed);
-        self.zones.entry(apex.clone()).or_default();
+        let book = self.zones.entry(apex.clone()).or_default();
+        if !self.behind.contains_key(&apex) {
+            // Its file may have been written long ago, and the journal has nothing of it since.
+            book.position = book.position.max(self.end);
+        }
         let known = self.behind.entry(apex).or_default();
         let before = known.len();
         if known.len() < names.len() {
@@ -314,7 +320,7 @@ impl Unwritten {
                 }
             }
             if let Some(book) = self.zones.get_mut(&apex) {
-                book.position = position;
+                book.position = book.position.max(position);
             }
             self.close(&apex);
         }
@@ -428,6 +434,28 @@ mod tests {
     }
 
     #[test]
+    /// Of many zones that are updated now and then there is always one whose file was written long ago: the journal would be kept for months, and be
+    /// read by each start.
+    #[test]
+    fn a_zone_that_nobody_has_updated_for_long_needs_the_journal_from_its_next_update_on() {
+        let mut unwritten = Unwritten::default();
+        [b"\x01a\0", b"\x01b\0", b"\x01c\0"].iter().for_each(|apex| unwritten.add_zone(*apex, 3));
+        unwritten.add(vec![wish(b"\x01a\0", b"\x01x\x01a\0")], 500);
+        settle(&mut unwritten, b"\x01a\0", 500);
+        assert_eq!(unwritten.needed(), 500);
+        // Of a group each zone needs all.
+        unwritten.add(vec![wish(b"\x01b\0", b"\x01x\x01b\0"), wish(b"\x01a\0", b"\x01y\x01a\0")], 502);
+        unwritten.take(After::Sheet(b"\x01c\0"[..].into(), Sheet::of(wish(b"", b"\x01x\x01c\0").names)), 503);
+        assert_eq!(unwritten.needed(), 500);
+        [b"\x01a\0", b"\x01b\0"].iter().for_each(|apex| settle(&mut unwritten, *apex, 503));
+        assert_eq!(unwritten.needed(), 502);
+        // A file that was begun before another one of the zone says less.
+        settle(&mut unwritten, b"\x01c\0", 503);
+        unwritten.add(vec![wish(b"\x01c\0", b"\x01x\x01c\0")], 505);
+        settle(&mut unwritten, b"\x01c\0", 502);
+        assert_eq!((unwritten.needed(), unwritten.names()), (503, 1));
+    }
+
     fn what_fits_no_file_is_kept_whatever_is_written() {
         let mut unwritten = Unwritten::default();
         unwritten.add_zone(b"\x01a\0", 3);

@@ -206,7 +206,7 @@ impl Updates {
         // A server that resolves leaves its threads as they are (docs/decisions/0013).
         let is_alone = self.cache.is_none();
         let mut precedence = is_alone.then(|| Precedence::take(Rank::Updates, clock.mono_ns())).flatten();
-        self.later.overtaken.zones = self.ledger.all_overtaken();
+        self.ledger.all_overtaken().into_iter().for_each(|apex| self.later.overtaken.add(apex));
         self.outrun();
         loop {
             let are_left = !lines.is_empty() && !self.is_at_rest()
@@ -255,8 +255,8 @@ impl Updates {
             self.later.retired.extend(followed);
             self.later.retired.retain(|r| !r.is_unused());
             self.take_on();
-            self.settle_novices();
             self.outrun();
+            self.settle_novices();
             self.try_again();
             self.later.is_noted = self.press.note(&mut self.press.hold());
             self.look_after(taken, &mut lines);
@@ -335,7 +335,10 @@ impl Updates {
     fn settle_novices(&mut self) {
         let coming = &mut self.later.coming;
         // To look at all of them for nobody would be in vain.
-        if coming.settling.is_empty() || coming.are_some && self.press.hold().novices.are_under_way() {
+        if coming.settling.is_empty()
+            || coming.are_some && self.press.hold().novices.are_under_way()
+            || self.later.overtaken.are_under_way()
+        {
             return;
         }
         coming.settling.drain(..).for_each(|done| _ = done.send(()));
@@ -364,6 +367,9 @@ impl Updates {
         let mut books = press.hold();
         if books.owes(apex) {
             return Err(Unmade::Owing);
+        }
+        if self.later.overtaken.has(apex) {
+            return Err(Unmade::Behind);
         }
         let after = made.settle(&press.current().image)?;
         let serial = made.entry.diff.to;
@@ -493,6 +499,9 @@ impl Updates {
         }
         if owned.is_frozen {
             return Err(NOT_NOW);
+        }
+        if self.later.overtaken.has(&apex) {
+            return Err(NOT_YET);
         }
         if books.owes(&apex) {
             return Err(FAILED);

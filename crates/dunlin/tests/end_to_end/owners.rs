@@ -279,6 +279,42 @@ fn a_zone_that_comes_back_to_its_updates_goes_on_from_its_files_serial() {
     }
 }
 
+/// What it took before that would come under a serial that secondaries have passed, or that its file has had with other content.
+#[test]
+fn a_zone_that_has_not_gone_on_from_its_files_serial_takes_no_change() {
+    let folder = folder();
+    let server = serve(&folder);
+    let add = |server: &Server, name: &str| {
+        update(server, &[], DDNS, &format!("zone z.example\nadd {name}.z.example 60 A 192.0.2.9"))
+    };
+    assert_eq!(add(&server, "one"), "");
+    folder.configure(&configured(""));
+    folder.write("z.zone", &ZONE.replace(" 7 ", " 60 "));
+    folder.does(&["reload"]);
+    // Nobody can read for now how far that was.
+    let mark = folder.0.join("data/journal/z.example.overtaken");
+    let said = fs::read(&mark).unwrap();
+    fs::remove_file(&mark).unwrap();
+    fs::create_dir(&mark).unwrap();
+    folder.configure(CONFIGURATION);
+    // No edit is to be taken in, which would wait, too.
+    folder.write("z.zone", ZONE);
+    folder.does(&["reload", "z.example"]);
+    for _ in 0..2 {
+        assert!(add(&server, "two").contains("update failed: SERVFAIL"));
+    }
+    folder.refuses(&["zone", "rollback", "z.example", "7"], "it is behind its file's serial for now");
+    let server = after_a_kill(server, &folder);
+    assert!(add(&server, "two").contains("update failed: SERVFAIL"));
+    server.killed();
+    fs::remove_dir(&mark).unwrap();
+    fs::write(&mark, said).unwrap();
+    let server = serve(&folder);
+    eventually("updates", || add(&server, "two").is_empty());
+    assert_eq!(serial(&folder, &server), 62, "for the return and the update");
+    assert_eq!(server.short(&folder, &["one.z.example", "A"]), "192.0.2.9\n");
+}
+
 /// Under one serial its file has had other records than updates had.
 #[test]
 fn a_zone_that_changed_hands_is_shown_and_goes_back_as_it_was() {

@@ -160,7 +160,7 @@ impl Scribe {
         next.announce(since).map_err(|e| e.to_string())?;
         match self.intake.change(made, Until::Durable) {
             Err(Unmade::Misfit) => Ok(Outcome::Outdated),
-            Err(Unmade::Owing) => Ok(Outcome::Owing),
+            Err(Unmade::Owing | Unmade::Behind) => Ok(Outcome::Owing),
             // The journal may have it though that was not told.
             Err(Unmade::Failed(why)) if !self.past.was_edited(&apex, since)? => Err(why),
             _ => Ok(Outcome::Durable),

@@ -35,6 +35,8 @@ pub enum Unmade {
     Misfit,
     /// The last change of it is not served yet.
     Owing,
+    /// It has come back to its updates, and has not gone on from its file's serial yet.
+    Behind,
     Failed(String),
 }
 
@@ -49,6 +51,7 @@ impl Unmade {
         match self {
             Unmade::Misfit => "it does not fit what is served".to_string(),
             Unmade::Owing => UNSERVED.to_string(),
+            Unmade::Behind => "it is behind its file's serial for now: see the log".to_string(),
             Unmade::Failed(why) => why,
         }
     }

@@ -13,7 +13,7 @@ use crate::update::ahead::Made;
 use crate::update::intake::Unmade;
 use crate::update::ledger::is_taken_away;
 use crate::update::novices::{Change, Wanted, Wish};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::io;
 use std::sync::Arc;
 use std::sync::mpsc::{Sender, TryRecvError};
@@ -52,23 +52,54 @@ impl Coming {
     }
 }
 
-/// Zones that have come back to updates, and were served under later serials meanwhile.
+/// Zones that have come back to updates, and were served under later serials meanwhile: until they have gone on from there they take no change, for that
+/// would come under a serial that secondaries have passed, or know with other content.
 #[derive(Default)]
 pub(super) struct Overtaken {
-    pub zones: Vec<Box<[u8]>>,
+    /// Those that are seen to next.
+    next: Vec<Box<[u8]>>,
     /// Those that could not go on from there, and when that was tried last.
     stuck: Vec<Box<[u8]>>,
     tried: Option<Instant>,
+    /// All of these.
+    zones: HashSet<Box<[u8]>>,
     said: Seldom,
 }
 
 impl Overtaken {
+    pub fn add(&mut self, apex: Box<[u8]>) {
+        self.zones.insert(apex.clone());
+        self.next.push(apex);
+    }
+
+    pub fn has(&self, apex: &[u8]) -> bool {
+        self.zones.contains(apex)
+    }
+
+    fn pop(&mut self) -> Option<Box<[u8]>> {
+        let apex = self.next.pop()?;
+        self.zones.remove(&apex);
+        Some(apex)
+    }
+
+    /// It is tried again after a while.
+    fn put_off(&mut self, apex: Box<[u8]>) {
+        self.zones.insert(apex.clone());
+        self.stuck.push(apex);
+        self.tried = Some(Instant::now());
+    }
+
+    /// True if some will take updates soon, as far as anybody knows.
+    pub fn are_under_way(&self) -> bool {
+        !self.next.is_empty()
+    }
+
     pub fn is_due(&self) -> bool {
-        !self.zones.is_empty() || !self.stuck.is_empty() && !is_recent(self.tried, Instant::now())
+        self.are_under_way() || !self.stuck.is_empty() && !is_recent(self.tried, Instant::now())
     }
 
     pub fn is_nothing(&self) -> bool {
-        self.zones.is_empty() && self.stuck.is_empty()
+        self.zones.is_empty()
     }
 }
 
@@ -176,7 +207,7 @@ impl Updates {
                 books.notes.look(apex);
                 self.state.set_taking(apex);
                 if !matches!(self.ledger.overtaken(apex), Ok(None)) {
-                    self.later.overtaken.zones.push(apex.into());
+                    self.later.overtaken.add(apex.into());
                 }
             }
             Err(e) => {
@@ -196,13 +227,13 @@ impl Updates {
     /// would take nothing of it, or take it for what it has: so it goes on from there.
     pub(super) fn outrun(&mut self) {
         let begun = Instant::now();
-        if self.later.overtaken.zones.is_empty() && self.later.overtaken.is_due() {
-            let overtaken = &mut self.later.overtaken;
-            overtaken.zones.append(&mut overtaken.stuck);
+        let overtaken = &mut self.later.overtaken;
+        if overtaken.next.is_empty() && overtaken.is_due() {
+            overtaken.next.append(&mut overtaken.stuck);
         }
         // Others wait for updates meanwhile, and each of these is synced by itself.
         while begun.elapsed() < AT_ONCE
-            && let Some(apex) = self.later.overtaken.zones.pop()
+            && let Some(apex) = self.later.overtaken.pop()
         {
             // Should it have gone, it is taken in again when it comes back.
             let last = self.ledger.zone(&apex).map_or(Ok(None), |_| self.ledger.overtaken(&apex));
@@ -222,8 +253,7 @@ impl Updates {
                         log::error("a zone is behind its file's serial", &facts);
                     }
                     if why != history::SIGNED {
-                        self.later.overtaken.stuck.push(apex);
-                        self.later.overtaken.tried = Some(Instant::now());
+                        self.later.overtaken.put_off(apex);
                     }
                 }
             }

@@ -268,7 +268,8 @@ impl Updates {
 
     /// Nothing is left to be done.
     fn is_idle(&self) -> bool {
-        self.later.is_nothing() && self.press.hold().owed.is_empty()
+        let are_nothing = |books: &Books| books.owed.is_empty() && books.novices.is_empty();
+        self.later.is_nothing() && are_nothing(&self.press.hold())
     }
 
     /// Whoever hands over work may carry out what was wanted before it.
@@ -336,7 +337,7 @@ impl Updates {
         let coming = &mut self.later.coming;
         // To look at all of them for nobody would be in vain.
         if coming.settling.is_empty()
-            || coming.are_some && self.press.hold().novices.are_under_way()
+            || self.press.hold().novices.are_under_way()
             || self.later.overtaken.are_under_way()
         {
             return;

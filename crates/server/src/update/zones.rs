@@ -25,10 +25,9 @@ const TAKEN_IN_MAX: usize = 1024;
 /// Zones that the publisher is told of by name: so many are laid over an image.
 const NAMED_MAX: usize = OVER_MAX;
 
-/// Zones that are to take updates, and do not yet.
+/// What is done about zones that are to take updates, and do not yet (`novices`).
 #[derive(Default)]
 pub(super) struct Coming {
-    pub are_some: bool,
     /// Some are served that have not been taken in yet.
     pub are_due: bool,
     /// Those that are being written down.
@@ -48,7 +47,7 @@ struct Adoption {
 
 impl Coming {
     pub fn is_nothing(&self) -> bool {
-        !self.are_some && self.settling.is_empty() && self.adoption.is_none()
+        self.settling.is_empty() && self.adoption.is_none()
     }
 }
 
@@ -124,7 +123,6 @@ impl Updates {
             log::warn("zones go on as their updates have left them", &facts);
         }
         books.novices.follow(wanted);
-        self.later.coming.are_some = !books.novices.is_empty();
     }
 
     /// Zones that lack their last updates take none, and those of them that have them now are wanted like others.
@@ -154,9 +152,6 @@ impl Updates {
     pub(super) fn take_on(&mut self) {
         let are_written = self.end_adoption();
         self.later.coming.are_due = are_written;
-        if !self.later.coming.are_some {
-            return;
-        }
         let press = Arc::clone(&self.press);
         let mut books = press.hold();
         if !books.novices.are_due() {
@@ -180,7 +175,6 @@ impl Updates {
         self.later.coming.are_due = are_ours_due || are_written;
         let others = if self.later.coming.adoption.is_none() { of(&books, false, usize::MAX) } else { Vec::new() };
         books.novices.set_due(are_ours_due);
-        self.later.coming.are_some = !books.novices.is_empty();
         drop(books);
         if others.is_empty() {
             return;
@@ -265,7 +259,7 @@ impl Updates {
         let file = |e: io::Error| format!("{}: {e}", self.ledger.file_of(apex).with_extension("overtaken").display());
         let last = last.map_err(file)?.unwrap_or_default();
         let goes_on = self.go_on_from(apex, last)?;
-        self.ledger.catch_up(apex, last).map(|()| goes_on.then_some(last)).map_err(|e| e.to_string())
+        self.ledger.has_gone_on(apex, last).map(|()| goes_on.then_some(last)).map_err(|e| e.to_string())
     }
 
     /// False: it has a later serial.

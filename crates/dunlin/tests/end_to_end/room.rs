@@ -125,6 +125,27 @@ fn what_can_be_laid_is_served_though_something_else_of_the_reload_needs_room_tha
     assert_eq!(["two", "new", "below.one"].map(new), ["192.0.2.9\n"; 3]);
 }
 
+/// A delegation that hides so many names takes a new image.
+#[test]
+fn what_is_not_served_for_want_of_room_is_no_version_of_the_history() {
+    let folder = folder();
+    folder.configure(&format!("{CONFIGURATION}[[zone]]\nname = \"many.example\"\nfile = \"many.zone\"\n"));
+    let many: String = (0..=100_000).map(|i| format!("n{i}.many A 192.0.2.2\n")).collect();
+    let text = format!("{ZONE}{many}");
+    folder.write("many.zone", &text);
+    let server = serve(&folder);
+    limit(&server, "300000");
+    folder.write("many.zone", &(text.replacen(" 7 ", " 8 ", 1) + "many NS ns\n"));
+    let versions = || folder.does(&["zone", "log", "many.example"]).matches("serial 8\n").count();
+    for _ in 0..2 {
+        folder.refuses(&["reload"], "zone many.example.: it stays as it was until there is a new image");
+        assert_eq!(versions(), 0);
+    }
+    limit(&server, "unlimited");
+    folder.does(&["reload"]);
+    assert_eq!((versions(), &*server.short(&folder, &["n7.many.many.example", "A"])), (1, ""));
+}
+
 /// As a fold leaves them that has room for the files of zones and none for the image; one zone lies below the other, so they are not laid together.
 #[test]
 fn a_start_on_a_full_disk_answers_though_what_has_changed_takes_a_new_image() {

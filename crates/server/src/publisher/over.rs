@@ -96,15 +96,21 @@ impl Publisher {
         // What is much is laid out and judged here, where no update waits for it.
         let stage = if plan.is_little() { Some(Err(plan)) } else { Ready::of(&now.image, plan).map(Ok) };
         drop(now);
-        let Some(stage) = stage else { return false };
+        let Some(stage) = stage else { return self.have_not_laid() };
         let (written, by, kept) = (self.served.written.clone(), Arc::clone(config), left.clone());
         let state = Arc::clone(&self.state);
         let _unrecorded = state.unrecorded.begin();
         let pressed =
             self.press.have_done(move |press, books| pressed(press, books, &about, &kept, stage, &written, &by));
-        let Some(pressed) = pressed else { return false };
+        let Some(pressed) = pressed else { return self.have_not_laid() };
         self.have_laid(config, difference, &left, pressed, seen);
         true
+    }
+
+    /// What passed is not served, and no version of the history. False.
+    fn have_not_laid(&self) -> bool {
+        self.library.gate.forget();
+        false
     }
 
     /// What was laid is served from now on. `left`: as `write_those_left` has it; `seen`: what names zones, where that was looked at.

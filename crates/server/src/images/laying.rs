@@ -60,6 +60,11 @@ pub fn zone<'v>(view: View<'v>, apex: &[u8]) -> Option<Zone<'v>> {
     view.zone_of(apex).ok().flatten()
 }
 
+/// The serial that a zone has.
+pub fn serial(view: View<'_>, apex: &[u8]) -> Option<u32> {
+    zone(view, apex)?.serial().ok()
+}
+
 /// A zone as it was served at some time.
 pub struct Seen {
     /// Of the map that it was laid out in, or behind.

@@ -31,7 +31,7 @@ impl Scribe {
         // Together: of what is served.
         let (now, last) = self.press.have_done(move |press, books| {
             let now = press.current();
-            let serial = laying::zone(now.image.view(), &apex).and_then(|zone| zone.serial().ok());
+            let serial = laying::serial(now.image.view(), &apex);
             (now, serial.and_then(|serial| books.unwritten.changed_at(&apex, serial)))
         });
         // Not compared: of 70 MB two are read, every few seconds.

@@ -294,7 +294,7 @@ pub fn is_taken_away(file: &Path) -> bool {
 pub fn is_made_of(manifest: &Manifest, view: View<'_>, apex: &[u8], file: &Path) -> bool {
     // One that had been written just before it was read has no stamp to be believed. But each change of the zone has a serial of its own.
     let is_served = || {
-        let served = laying::zone(view, apex).and_then(|zone| zone.serial().ok());
+        let served = laying::serial(view, apex);
         served.is_some() && served == serial_in(file)
     };
     let is = |known: Known<'_>| {

@@ -370,9 +370,8 @@ impl Scribe {
         let apex = task.apex.clone();
         let (is_unfit, novice, owes, are_hopeful) = self.press.have_done(move |press, books| {
             let now = press.current();
-            let serial = laying::zone(now.image.view(), &apex).and_then(|zone| zone.serial().ok());
-            let is_last = serial.is_none_or(|serial| books.unwritten.is_at(&apex, serial));
-            let owes = !is_last || books.owes(&apex);
+            let serial = laying::serial(now.image.view(), &apex);
+            let owes = serial.is_some_and(|serial| books.unwritten.is_past(&apex, serial)) || books.owes(&apex);
             let novice = books.novices.has(&apex).then(|| books.novices.is_stuck(&apex));
             (books.unwritten.unfit(&apex).is_some(), novice, owes, books.are_hopeful())
         });
@@ -481,7 +480,7 @@ fn is_ahead(file: &Path) -> bool {
 /// That is served.
 fn serial(press: &Press, apex: &[u8]) -> Option<u32> {
     let now = press.current();
-    laying::zone(now.image.view(), apex).and_then(|zone| zone.serial().ok())
+    laying::serial(now.image.view(), apex)
 }
 
 /// So long nobody may have written to a file whose edit is taken in: editors write in several steps.

@@ -142,12 +142,14 @@ fn has_lines(text: &[u8]) -> io::Result<()> {
     }
 }
 
-/// Whether what hinders reading is no property of the file, which may be read the next time: too many files were open, the disk failed once, or rules
-/// that stand elsewhere said no.
+/// Whether what hinders reading is no property of the file, which may be read the next time: too many files were open, the disk failed once, rules
+/// that stand elsewhere said no, or whoever has it for us was away.
 pub fn may_pass(why: &io::Error) -> bool {
-    use libc::{EACCES, EAGAIN, EINTR, EIO, EMFILE, ENFILE, ENOMEM, ENXIO, EPERM, ESTALE, ETIMEDOUT};
-    let passing = [EIO, EMFILE, ENFILE, ENOMEM, EINTR, EAGAIN, ESTALE, ETIMEDOUT, EACCES, EPERM, ENXIO];
-    why.kind() == io::ErrorKind::ResourceBusy || why.raw_os_error().is_some_and(|code| passing.contains(&code))
+    use libc::{EISDIR, ELOOP, ENAMETOOLONG, ENOENT, ENOTDIR};
+    match why.raw_os_error() {
+        Some(code) => ![EISDIR, ELOOP, ENAMETOOLONG, ENOENT, ENOTDIR].contains(&code),
+        None => why.kind() == io::ErrorKind::ResourceBusy,
+    }
 }
 
 /// The same, once nothing can be written any more that looks as if it had been there before.
@@ -535,7 +537,7 @@ mod tests {
     /// Where it lies in the file that is remembered, so that no reload reads it in vain.
     #[test]
     fn what_hinders_reading_is_remembered_unless_it_may_pass() {
-        for code in [libc::EMFILE, libc::EIO, libc::ENOMEM] {
+        for code in [libc::EMFILE, libc::EIO, libc::ENOMEM, libc::ENOTCONN, libc::EUCLEAN, libc::EBADMSG] {
             assert!(may_pass(&io::Error::from_raw_os_error(code)), "{code}");
         }
         let long = "x".repeat(LINE_MAX);

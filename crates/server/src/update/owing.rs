@@ -22,7 +22,7 @@ use crate::history;
 use crate::images::laying::Unlaid;
 use crate::images::names;
 use crate::json::Json;
-use crate::log;
+use crate::log::{self, Seldom};
 use crate::publisher::press::Books;
 use crate::refusals::{DONE, FAILED};
 use crate::secondaries::Secondaries;
@@ -50,6 +50,8 @@ pub(super) struct Owing {
     octets: usize,
     made: Vec<(Sender<Result<Json, Unmade>>, Json)>,
     requests: Vec<Request>,
+    unlaid: Seldom,
+    unreleased: Seldom,
 }
 
 impl Owing {
@@ -63,7 +65,13 @@ impl Owing {
 
     /// This takes a new image.
     pub fn add(&mut self, unlaid: &Unlaid, books: &mut Books) {
-        log::info("an update takes a new image", &[("why", &unlaid.why), ("zones", &names(&unlaid.zones))]);
+        // Where nothing can be laid each group does.
+        let unsaid = if unlaid.zones.is_empty() { self.unlaid.untold() } else { Some(0) };
+        if let Some(unsaid) = unsaid {
+            let facts: [(&str, &dyn std::fmt::Display); 3] =
+                [("why", &unlaid.why), ("zones", &names(&unlaid.zones)), ("unsaid", &unsaid)];
+            log::info("an update takes a new image", &facts);
+        }
         (self.is_late, books.failed) = (self.folding.is_some(), None);
     }
 }
@@ -188,8 +196,9 @@ impl Updates {
         // Without an image what a start has found of zones that are their updates' no more is in the journal alone.
         if outcome.is_ok()
             && let Err(e) = self.written(|ledger| ledger.release(needed))
+            && let Some(unsaid) = self.later.owing.unreleased.untold()
         {
-            log::warn("the journal grows", &[("why", &e)]);
+            log::warn("the journal grows", &[("why", &e), ("unsaid", &unsaid)]);
         }
         // What is left is of updates that came meanwhile, or of zones that are not served now.
         self.later.owing.folds.end(Instant::now(), outcome.is_ok(), names);

@@ -77,7 +77,7 @@ pub fn write<'r>(file: &Path, was: &str, records: impl Iterator<Item = &'r Recor
     let aside = folder.join(aside_of(name));
     if aside.exists() {
         // It may be all that there is of what somebody has written.
-        let why = "was left by a command that did not end: move it away, or remove it";
+        let why = "was left by a command that did not end, or could not remove it: move it away, or remove it";
         return Err(io::Error::other(format!("{} {why}", aside.display())));
     }
     let edited = || io::Error::other("it was edited just now");

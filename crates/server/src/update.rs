@@ -268,8 +268,8 @@ impl Updates {
 
     /// Nothing is left to be done.
     fn is_idle(&self) -> bool {
-        let are_nothing = |books: &Books| books.owed.is_empty() && books.novices.is_empty();
-        self.later.is_nothing() && are_nothing(&self.press.hold())
+        let books = self.press.hold();
+        self.later.is_nothing() && books.owed.is_empty() && books.novices.is_empty()
     }
 
     /// Whoever hands over work may carry out what was wanted before it.
@@ -370,7 +370,7 @@ impl Updates {
             return Err(Unmade::Owing);
         }
         if self.later.overtaken.has(apex) {
-            return Err(Unmade::Behind);
+            return Err(Unmade::Behind { is_stuck: !self.later.overtaken.are_under_way() });
         }
         let after = made.settle(&press.current().image)?;
         let serial = made.entry.diff.to;

@@ -24,8 +24,10 @@ enum Outcome {
     Durable,
     /// The zone has changed so much that the file is to be read again.
     Outdated,
-    /// The zone's last change is to be served first.
+    /// The zone's last change is to be served first, or it has to go on from its file's serial.
     Owing,
+    /// It cannot for now.
+    Behind(String),
 }
 
 /// What came of reading an edit.
@@ -143,6 +145,10 @@ impl Scribe {
                     give_up(kept);
                     return Ok(Reading::Unsettled);
                 }
+                Ok(Outcome::Behind(why)) => {
+                    give_up(kept);
+                    return Err(why.into());
+                }
                 // The journal may have it: a start finds out, or the next try announces another.
                 Err(why) => return Err(why.into()),
                 Ok(Outcome::Durable) => {
@@ -160,7 +166,8 @@ impl Scribe {
         next.announce(since).map_err(|e| e.to_string())?;
         match self.intake.change(made, Until::Durable) {
             Err(Unmade::Misfit) => Ok(Outcome::Outdated),
-            Err(Unmade::Owing | Unmade::Behind) => Ok(Outcome::Owing),
+            Err(Unmade::Owing | Unmade::Behind { is_stuck: false }) => Ok(Outcome::Owing),
+            Err(why @ Unmade::Behind { .. }) => Ok(Outcome::Behind(why.text())),
             // The journal may have it though that was not told.
             Err(Unmade::Failed(why)) if !self.past.was_edited(&apex, since)? => Err(why),
             _ => Ok(Outcome::Durable),

@@ -35,8 +35,10 @@ pub enum Unmade {
     Misfit,
     /// The last change of it is not served yet.
     Owing,
-    /// It has come back to its updates, and has not gone on from its file's serial yet.
-    Behind,
+    /// It has come back to its updates, and has not gone on from its file's serial yet. `is_stuck`: nor will it be soon.
+    Behind {
+        is_stuck: bool,
+    },
     Failed(String),
 }
 
@@ -51,7 +53,7 @@ impl Unmade {
         match self {
             Unmade::Misfit => "it does not fit what is served".to_string(),
             Unmade::Owing => UNSERVED.to_string(),
-            Unmade::Behind => "it is behind its file's serial for now: see the log".to_string(),
+            Unmade::Behind { .. } => "it is behind its file's serial for now: see the log".to_string(),
             Unmade::Failed(why) => why,
         }
     }

@@ -358,7 +358,7 @@ impl Ledger {
     }
 
     /// They have gone on from this one.
-    pub fn has_gone_on(&self, apex: &[u8], serial: u32) -> io::Result<()> {
+    pub fn unmark(&self, apex: &[u8], serial: u32) -> io::Result<()> {
         // Others may have had it served again meanwhile.
         if self.overtaken(apex)? == Some(serial) { std::fs::remove_file(mark_of(&self.folder, apex)) } else { Ok(()) }
     }
@@ -762,7 +762,7 @@ mod tests {
             overtake(&data, apex, serial);
             assert_eq!(ledger.overtaken(apex).unwrap(), Some(newest), "{serial}");
         }
-        ledger.has_gone_on(apex, 31).unwrap();
+        ledger.unmark(apex, 31).unwrap();
         assert_eq!(ledger.overtaken(apex).unwrap(), None);
         // One that cannot be read is not taken for none.
         let mark = mark_of(&ledger.folder, apex);

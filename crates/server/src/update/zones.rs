@@ -57,10 +57,10 @@ impl Coming {
 pub(super) struct Overtaken {
     /// Those that are seen to next.
     next: Vec<Box<[u8]>>,
-    /// Those that could not go on from there, and when that was tried last.
+    /// Those that could not go on from there, and since when they are not tried again.
     stuck: Vec<Box<[u8]>>,
     tried: Option<Instant>,
-    /// All of these.
+    /// Those of all these that take no change.
     zones: HashSet<Box<[u8]>>,
     said: Seldom,
 }
@@ -81,11 +81,17 @@ impl Overtaken {
         Some(apex)
     }
 
-    /// It is tried again after a while.
+    /// It is tried again after a while, with all others.
     fn put_off(&mut self, apex: Box<[u8]>) {
-        self.zones.insert(apex.clone());
+        let now = Instant::now();
+        self.tried = self.tried.filter(|tried| is_recent(Some(*tried), now)).or(Some(now));
         self.stuck.push(apex);
-        self.tried = Some(Instant::now());
+    }
+
+    /// Until then it takes no change.
+    fn block(&mut self, apex: Box<[u8]>) {
+        self.zones.insert(apex.clone());
+        self.put_off(apex);
     }
 
     /// True if some will take updates soon, as far as anybody knows.
@@ -98,7 +104,7 @@ impl Overtaken {
     }
 
     pub fn is_nothing(&self) -> bool {
-        self.zones.is_empty()
+        self.next.is_empty() && self.stuck.is_empty()
     }
 }
 
@@ -247,7 +253,7 @@ impl Updates {
                         log::error("a zone is behind its file's serial", &facts);
                     }
                     if why != history::SIGNED {
-                        self.later.overtaken.put_off(apex);
+                        self.later.overtaken.block(apex);
                     }
                 }
             }
@@ -256,10 +262,15 @@ impl Updates {
 
     /// The serial that it goes on from; None: it has a later one. Err: also where the serial could not be read.
     fn go_on(&mut self, apex: &[u8], last: io::Result<Option<u32>>) -> Result<Option<u32>, String> {
-        let file = |e: io::Error| format!("{}: {e}", self.ledger.file_of(apex).with_extension("overtaken").display());
-        let last = last.map_err(file)?.unwrap_or_default();
+        let mark = self.ledger.file_of(apex).with_extension("overtaken").display().to_string();
+        let last = last.map_err(|e| format!("{mark}: {e}"))?.unwrap_or_default();
         let goes_on = self.go_on_from(apex, last)?;
-        self.ledger.has_gone_on(apex, last).map(|()| goes_on.then_some(last)).map_err(|e| e.to_string())
+        if let Err(e) = self.ledger.unmark(apex, last) {
+            // It is looked at again, and has a later serial then.
+            log::warn("a zone stays marked", &[("file", &mark), ("why", &e)]);
+            self.later.overtaken.put_off(apex.into());
+        }
+        Ok(goes_on.then_some(last))
     }
 
     /// False: it has a later serial.

@@ -137,8 +137,6 @@ impl Publisher {
         let shelved = match found {
             Ok(shelved) => shelved,
             Err(e) => {
-                // What passed is not served.
-                self.library.gate.forget();
                 // A disk that is full is no reason to go on serving zones to others than they are for now.
                 if self.knows_whom_for(config) {
                     self.admit(config);

@@ -55,6 +55,8 @@ impl Publisher {
         let (mut parts, mut left) = (vec![difference], Apexes::new());
         while let Some(part) = parts.pop() {
             if std::mem::take(&mut was_tried) || !self.lay_those(config, &part, None) {
+                // What is not served is no version.
+                self.library.gate.forget();
                 match part.len() {
                     1 => left.extend(part.apexes().cloned()),
                     _ => parts.extend(part.halves()),
@@ -96,21 +98,15 @@ impl Publisher {
         // What is much is laid out and judged here, where no update waits for it.
         let stage = if plan.is_little() { Some(Err(plan)) } else { Ready::of(&now.image, plan).map(Ok) };
         drop(now);
-        let Some(stage) = stage else { return self.have_not_laid() };
+        let Some(stage) = stage else { return false };
         let (written, by, kept) = (self.served.written.clone(), Arc::clone(config), left.clone());
         let state = Arc::clone(&self.state);
         let _unrecorded = state.unrecorded.begin();
         let pressed =
             self.press.have_done(move |press, books| pressed(press, books, &about, &kept, stage, &written, &by));
-        let Some(pressed) = pressed else { return self.have_not_laid() };
+        let Some(pressed) = pressed else { return false };
         self.have_laid(config, difference, &left, pressed, seen);
         true
-    }
-
-    /// What passed is not served, and no version of the history. False.
-    fn have_not_laid(&self) -> bool {
-        self.library.gate.forget();
-        false
     }
 
     /// What was laid is served from now on. `left`: as `write_those_left` has it; `seen`: what names zones, where that was looked at.
@@ -173,6 +169,9 @@ impl Publisher {
         self.state.secondaries.iter().for_each(|s| difference.apexes().for_each(|apex| s.has_changed(apex)));
         self.tell_problems(&problems);
         self.folding.lay(config, Instant::now());
+        if self.library.gate.passed_untold() {
+            self.folding.hurry(Haste::Soon);
+        }
     }
 
     /// Nothing differs but, perhaps, whom zones are for. None: it takes a new image.

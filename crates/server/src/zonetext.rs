@@ -142,8 +142,8 @@ fn has_lines(text: &[u8]) -> io::Result<()> {
     }
 }
 
-/// Whether what hinders reading is no property of the file, which may be read the next time: too many files were open, the disk failed once, rules
-/// that stand elsewhere said no, or whoever has it for us was away.
+/// Whether what hinders reading says nothing of the file, which may be read the next time: too many files were open, the disk failed once, rules that
+/// stand elsewhere said no, a network's file system was away. All is so that the system says, but for what these say of the file and its place.
 pub fn may_pass(why: &io::Error) -> bool {
     use libc::{EISDIR, ELOOP, ENAMETOOLONG, ENOENT, ENOTDIR};
     match why.raw_os_error() {

@@ -247,7 +247,7 @@ impl Unwritten {
         }
     }
 
-    /// Whether a change has led the zone to another serial. What all is in its file is served as that has it, be it mended by hand.
+    /// Whether a change has led the zone to another serial that its file does not hold. Once that holds all it may have any, if somebody has mended it.
     pub fn is_past(&self, apex: &[u8], serial: u32) -> bool {
         let last = || self.zones.get(apex).and_then(|book| book.last);
         self.is_behind(apex) && last().is_some_and(|(to, _)| to != serial)

@@ -19,6 +19,7 @@
 
 mod files;
 mod hand;
+mod marks;
 
 use crate::clock::change_now;
 use crate::config::{History, Written, Zone};
@@ -27,7 +28,6 @@ use crate::images::laying;
 use crate::images::manifest::{Known, Manifest};
 use crate::images::name;
 use crate::images::sound::{Sound, damaged};
-use crate::log;
 use crate::scribe::origin::Origin;
 use crate::stamp::{self, Stamp, may_be_there};
 use crate::update::novices::Wanted;
@@ -41,18 +41,17 @@ use hand::Employer;
 pub use hand::Group;
 pub use hand::Hand;
 use image::{View, Zone as ImageZone};
+pub use marks::{has_left, is_overtaken, overtake};
 use sha2::{Digest, Sha256};
 use std::collections::HashMap;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Write};
-use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard};
 use store::atomic::{Output, Prepared, prepare, write_atomically};
 use store::crc::crc32c;
 use store::journal::{Folder, Journal, SEGMENT_OCTETS};
 use transfer::allow::Rules;
-use transfer::record::is_newer;
 use transfer::{Author, Diff, Entry, Head, Kind};
 use wire::rtype::{Rtype, SOA};
 
@@ -146,59 +145,6 @@ pub fn file_of(folder: &Path, apex: &[u8]) -> PathBuf {
         digest[..16].iter().for_each(|octet| file.push_str(&format!("{octet:02x}")));
     }
     folder.join(format!("{file}.zone"))
-}
-
-const MARK: &str = "overtaken";
-
-/// Where it says which serial others have had served, while the zone was not its updates'.
-fn mark_of(folder: &Path, apex: &[u8]) -> PathBuf {
-    file_of(folder, apex).with_extension(MARK)
-}
-
-/// Whether updates have left a file of this zone.
-pub fn has_left(data_dir: &Path, apex: &[u8]) -> bool {
-    may_be_there(&file_of(&data_dir.join(FOLDER), apex))
-}
-
-/// Whether it has been served otherwise since, or may have been.
-pub fn is_overtaken(data_dir: &Path, apex: &[u8]) -> bool {
-    !matches!(marked(&data_dir.join(FOLDER), apex), Ok(None))
-}
-
-/// A zone is served under this serial, and not as updates have made it. Where these have left a file of it they are to go on from there, should
-/// they come back: secondaries have that version.
-pub fn overtake(data_dir: &Path, apex: &[u8], serial: u32) {
-    let folder = data_dir.join(FOLDER);
-    // Secondaries have the newest, whatever came later by somebody's word.
-    let marked = marked(&folder, apex).and_then(|last| match last {
-        Some(last) if is_newer(last, serial) => Ok(()),
-        _ => mark(&folder, &mark_of(&folder, apex), serial),
-    });
-    if let Err(e) = marked {
-        log::warn("serials may go back: a zone cannot be marked", &[("why", &e)]);
-    }
-}
-
-/// Err: one that is there cannot be read now. A torn one is none.
-fn marked(folder: &Path, apex: &[u8]) -> io::Result<Option<u32>> {
-    match std::fs::read(mark_of(folder, apex)) {
-        Ok(text) => Ok(str::from_utf8(&text).ok().and_then(|text| text.trim().parse().ok())),
-        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(e) => Err(e),
-    }
-}
-
-/// Of a fixed length: a zone that has not come back yet has the mark already, and it is written over in its place.
-fn mark(folder: &Path, mark: &Path, serial: u32) -> io::Result<()> {
-    let text = format!("{serial:010}\n");
-    match File::options().write(true).open(mark) {
-        // Before an image has that version: a start marks what the image has not.
-        Ok(file) => file.write_all_at(text.as_bytes(), 0).and_then(|()| file.sync_data()),
-        Err(_) => {
-            let name = mark.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-            write_atomically(folder, name, None, |out| out.write_all(text.as_bytes())).map(drop)
-        }
-    }
 }
 
 /// Opens the journal, and hands its changes from where it is released on to `take`. Returns also what an operator should hear.
@@ -350,27 +296,6 @@ impl Ledger {
 
     fn journal(&self) -> MutexGuard<'_, Journal<Folder>> {
         hold(&self.journal)
-    }
-
-    /// The newest serial under which others had a zone served, as far as updates have not gone on from there yet.
-    pub fn overtaken(&self, apex: &[u8]) -> io::Result<Option<u32>> {
-        marked(&self.folder, apex)
-    }
-
-    /// They have gone on from this one.
-    pub fn unmark(&self, apex: &[u8], serial: u32) -> io::Result<()> {
-        // Others may have had it served again meanwhile.
-        if self.overtaken(apex)? == Some(serial) { std::fs::remove_file(mark_of(&self.folder, apex)) } else { Ok(()) }
-    }
-
-    /// Which zones that take updates were overtaken, or may have been. Looks at no zone's mark where there is none.
-    pub fn all_overtaken(&self) -> Vec<Box<[u8]>> {
-        let is_mark = |entry: std::fs::DirEntry| Path::new(&entry.file_name()).extension().is_some_and(|e| e == MARK);
-        // What cannot be looked at now is looked at again.
-        let may_have_any =
-            std::fs::read_dir(&self.folder).map_or(true, |mut all| all.any(|entry| entry.map_or(true, is_mark)));
-        let apexes = self.zones.keys().filter(|apex| may_have_any && !matches!(self.overtaken(apex), Ok(None)));
-        apexes.cloned().collect()
     }
 
     pub fn zone(&self, apex: &[u8]) -> Option<&Owned> {
@@ -625,10 +550,10 @@ mod tests {
         assert_eq!((released_in("228"), released_in("22x\n"), released_in("228 \n")), (None, None, None));
     }
 
-    const ALL: History = History { age: Duration::MAX, octets: u64::MAX };
+    pub const ALL: History = History { age: Duration::MAX, octets: u64::MAX };
 
     /// An empty one, in a folder of its own.
-    fn opened(name: &str, history: History) -> (PathBuf, Ledger) {
+    pub fn opened(name: &str, history: History) -> (PathBuf, Ledger) {
         let data = std::env::temp_dir().join(format!("dunlin-ledger-{}-{name}", std::process::id()));
         let _ = std::fs::remove_dir_all(&data);
         std::fs::create_dir_all(&data).unwrap();
@@ -749,27 +674,6 @@ mod tests {
         assert_eq!(are_to_come.iter().map(|(apex, _)| apex[1]).collect::<Vec<_>>(), *b"bcn");
         assert!(ledger.zones[&apex(b'a')].rules == Rules(vec![]) && ledger.zones[&apex(b'x')].rules == rules());
         assert_eq!(ledger.zones.len(), 2);
-        std::fs::remove_dir_all(&data).unwrap();
-    }
-
-    #[test]
-    fn a_mark_says_the_newest_serial_that_secondaries_may_have() {
-        let (data, ledger) = opened("mark", ALL);
-        let apex = b"\x01z\0";
-        assert!(!has_left(&data, apex));
-        std::fs::write(file_of(&data.join(FOLDER), apex), "").unwrap();
-        for (serial, newest) in [(20, 20), (30, 30), (25, 30), (30, 30), (u32::MAX, 30), (31, 31)] {
-            overtake(&data, apex, serial);
-            assert_eq!(ledger.overtaken(apex).unwrap(), Some(newest), "{serial}");
-        }
-        ledger.unmark(apex, 31).unwrap();
-        assert_eq!(ledger.overtaken(apex).unwrap(), None);
-        // One that cannot be read is not taken for none.
-        let mark = mark_of(&ledger.folder, apex);
-        std::fs::create_dir(&mark).unwrap();
-        overtake(ledger.data_dir(), apex, 5);
-        assert!(ledger.overtaken(apex).is_err() && mark.is_dir());
-        std::fs::remove_dir(&mark).unwrap();
         std::fs::remove_dir_all(&data).unwrap();
     }
 

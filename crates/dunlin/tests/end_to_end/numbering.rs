@@ -1,6 +1,9 @@
 //! Files that are edited without a new serial.
 
+use crate::owners::{configured, serial};
 use crate::running::{Folder, Server, eventually, read, text};
+use crate::updates::{CONFIGURATION, DDNS, ZONE, folder, serve, update};
+use std::fs;
 
 struct Stage {
     folder: Folder,
@@ -88,7 +91,7 @@ fn an_edit_without_a_new_serial_is_given_one() {
     // Nor for an image that is gone: what it held nobody knows.
     for (serial, address) in [(11, "192.0.2.4"), (12, "192.0.2.6")] {
         stage.server.take().unwrap().signal("KILL");
-        std::fs::remove_file(stage.folder.0.join("data/images/zones.image")).unwrap();
+        fs::remove_file(stage.folder.0.join("data/images/zones.image")).unwrap();
         stage.write(8, &format!("a A {address}\n"));
         stage.start();
         assert_eq!((stage.serial(), stage.short(&["a.z.example"])), (serial, format!("{address}\n")));
@@ -194,4 +197,66 @@ fn a_serial_is_given_or_not_as_a_reload_says() {
     stage.start();
     assert!(stage.ctl(&["status"]).contains("\"held\":[]"), "{}", stage.ctl(&["status"]));
     assert_eq!(stage.short(&["a.z.example"]), "192.0.2.3\n");
+}
+
+/// Its file says an older serial than was served.
+#[test]
+fn a_zone_that_was_given_its_serials_goes_on_from_them_with_its_updates() {
+    goes_on_from_the_serials_it_was_given(&["reload"], true);
+}
+
+/// The other zone of that file is to be read by the start: then all are.
+#[test]
+fn a_zone_that_was_given_its_serials_goes_on_from_them_where_a_start_reads_all() {
+    goes_on_from_the_serials_it_was_given(&["reload", "z.example"], true);
+}
+
+#[test]
+fn a_zone_that_was_given_its_serials_goes_on_from_them_though_no_image_has_them() {
+    goes_on_from_the_serials_it_was_given(&["reload", "z.example"], false);
+}
+
+fn goes_on_from_the_serials_it_was_given(reload: &[&str], is_in_image: bool) {
+    let folder = folder();
+    folder.configure(&configured("serial = \"increment\""));
+    let server = serve(&folder);
+    for address in 3..6 {
+        folder.write("z.zone", &ZONE.replace("192.0.2.1\n", &format!("192.0.2.{address}\n")));
+        folder.does(reload);
+    }
+    let last = serial(&folder, &server);
+    assert_eq!(last, 10);
+    let image = || fs::metadata(folder.0.join("data/images/zones.image")).unwrap().modified().unwrap();
+    let before = image();
+    if is_in_image {
+        eventually("an image of it", || image() > before);
+    }
+    server.killed();
+    assert!(is_in_image || image() == before);
+    folder.configure(CONFIGURATION);
+    let server = serve(&folder);
+    assert!(serial(&folder, &server) >= last, "{}", serial(&folder, &server));
+    let new = || update(&server, &[], DDNS, "zone z.example\nadd new.z.example 60 A 192.0.2.9").is_empty();
+    eventually("updates", new);
+    assert!(serial(&folder, &server) > last, "{}", serial(&folder, &server));
+    assert_eq!(server.short(&folder, &["www.z.example", "A"]), "192.0.2.5\n");
+}
+
+/// All of it comes with one reload: whose it is now, that nothing gives it serials any more, and another file.
+#[test]
+fn a_zone_that_was_given_its_serials_goes_on_from_them_though_its_file_is_another_at_once() {
+    let folder = folder();
+    folder.configure(&configured("serial = \"increment\""));
+    let server = serve(&folder);
+    for address in 3..6 {
+        folder.write("z.zone", &ZONE.replace("192.0.2.1\n", &format!("192.0.2.{address}\n")));
+        folder.does(&["reload"]);
+    }
+    assert_eq!(serial(&folder, &server), 10);
+    folder.configure(CONFIGURATION);
+    folder.write("z.zone", &ZONE.replace("192.0.2.1\n", "192.0.2.5\n"));
+    folder.does(&["reload"]);
+    assert!(serial(&folder, &server) >= 10, "{}", folder.does(&["zone", "log", "z.example"]));
+    eventually("updates", || update(&server, &[], DDNS, "zone z.example\nadd n.z.example 60 A 192.0.2.9").is_empty());
+    assert!(serial(&folder, &server) > 10);
 }

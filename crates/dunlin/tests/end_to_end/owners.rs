@@ -623,12 +623,12 @@ fn all_zones_are_listed_with_who_owns_them_and_how_they_are() {
 }
 
 /// z.example with this in the place of its rules.
-fn configured(instead: &str) -> String {
+pub fn configured(instead: &str) -> String {
     let rules = CONFIGURATION.lines().find(|line| line.starts_with("allow-update")).unwrap();
     CONFIGURATION.replacen(rules, instead, 1)
 }
 
-fn serial(folder: &Folder, server: &Server) -> u32 {
+pub fn serial(folder: &Folder, server: &Server) -> u32 {
     let soa = server.short(folder, &["z.example", "SOA"]);
     soa.split(' ').nth(2).and_then(|serial| serial.parse().ok()).unwrap_or_default()
 }
@@ -701,68 +701,6 @@ fn a_file_is_weighed_by_a_start_that_is_the_first_to_see_rules() {
     let server = serve(&folder);
     assert_eq!(server.short(&folder, &["last.z.example", "A"]), "192.0.2.60\n");
     assert!(folder.does(&["status"]).contains("the serial 30 does not follow 60"), "{}", folder.does(&["status"]));
-}
-
-/// Its file says an older serial than was served.
-#[test]
-fn a_zone_that_was_given_its_serials_goes_on_from_them_with_its_updates() {
-    goes_on_from_the_serials_it_was_given(&["reload"], true);
-}
-
-/// The other zone of that file is to be read by the start: then all are.
-#[test]
-fn a_zone_that_was_given_its_serials_goes_on_from_them_where_a_start_reads_all() {
-    goes_on_from_the_serials_it_was_given(&["reload", "z.example"], true);
-}
-
-#[test]
-fn a_zone_that_was_given_its_serials_goes_on_from_them_though_no_image_has_them() {
-    goes_on_from_the_serials_it_was_given(&["reload", "z.example"], false);
-}
-
-fn goes_on_from_the_serials_it_was_given(reload: &[&str], is_in_image: bool) {
-    let folder = folder();
-    folder.configure(&configured("serial = \"increment\""));
-    let server = serve(&folder);
-    for address in 3..6 {
-        folder.write("z.zone", &ZONE.replace("192.0.2.1\n", &format!("192.0.2.{address}\n")));
-        folder.does(reload);
-    }
-    let last = serial(&folder, &server);
-    assert_eq!(last, 10);
-    let image = || fs::metadata(folder.0.join("data/images/zones.image")).unwrap().modified().unwrap();
-    let before = image();
-    if is_in_image {
-        eventually("an image of it", || image() > before);
-    }
-    server.killed();
-    assert!(is_in_image || image() == before);
-    folder.configure(CONFIGURATION);
-    let server = serve(&folder);
-    assert!(serial(&folder, &server) >= last, "{}", serial(&folder, &server));
-    let new = || update(&server, &[], DDNS, "zone z.example\nadd new.z.example 60 A 192.0.2.9").is_empty();
-    eventually("updates", new);
-    assert!(serial(&folder, &server) > last, "{}", serial(&folder, &server));
-    assert_eq!(server.short(&folder, &["www.z.example", "A"]), "192.0.2.5\n");
-}
-
-/// All of it comes with one reload: whose it is now, that nothing gives it serials any more, and another file.
-#[test]
-fn a_zone_that_was_given_its_serials_goes_on_from_them_though_its_file_is_another_at_once() {
-    let folder = folder();
-    folder.configure(&configured("serial = \"increment\""));
-    let server = serve(&folder);
-    for address in 3..6 {
-        folder.write("z.zone", &ZONE.replace("192.0.2.1\n", &format!("192.0.2.{address}\n")));
-        folder.does(&["reload"]);
-    }
-    assert_eq!(serial(&folder, &server), 10);
-    folder.configure(CONFIGURATION);
-    folder.write("z.zone", &ZONE.replace("192.0.2.1\n", "192.0.2.5\n"));
-    folder.does(&["reload"]);
-    assert!(serial(&folder, &server) >= 10, "{}", folder.does(&["zone", "log", "z.example"]));
-    eventually("updates", || update(&server, &[], DDNS, "zone z.example\nadd n.z.example 60 A 192.0.2.9").is_empty());
-    assert!(serial(&folder, &server) > 10);
 }
 
 /// Neither its serials nor the seconds of the clock say who had it first.

@@ -179,10 +179,13 @@ fn worse(
     })?;
     let is_wrong = version.report.findings.iter().any(|f| f.fault == Fault::Zonemd);
     let mut is_other = false;
-    builder.show(&mut |before| {
+    let shown = builder.show(&mut |before| {
         known.extend(audit(before, version.rules).findings.iter().map(|f| f.fault));
         is_other = is_wrong && zonemd(before) != zonemd(version.zone);
     });
+    if let Err(why) = shown {
+        return Ok(Some(format!("it has errors, and it cannot be seen whether what is served has these: {why}")));
+    }
     let is_new = |fault: Fault| !known.contains(&fault) || fault == Fault::Zonemd && is_other;
     let new = version.report.findings.iter().find(|f| is_error(f.fault) && is_new(f.fault));
     let said = |f: &Finding| match known.contains(&f.fault) {

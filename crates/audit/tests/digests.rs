@@ -117,7 +117,7 @@ fn shown(origin: &str, text: &str, see: &mut dyn FnMut(&image::Sorted<'_>)) {
     };
     let read = zonefile::parse("zone", text.as_bytes(), &origin, &mut NoFiles, &Options::default(), &mut sink);
     assert_eq!(read.errors, 0, "{}\n{text}", read.problems[0]);
-    builder.show(see);
+    builder.show(see).unwrap();
 }
 
 /// What is wrong with the digest; none: nothing.

@@ -27,11 +27,12 @@ fn held_if(old: &str, new: &str, guards: &Guards, is_received: bool) -> String {
     let image = Image::open(built(old).finish().0).unwrap();
     let served = image.view().zones().next().unwrap().unwrap();
     let (rules, mut why) = (Rules::at(1_800_000_000), None);
-    built(new).show(&mut |zone| {
+    let weighed = built(new).show(&mut |zone| {
         let report: Report = audit(zone, &rules);
         let version = Version { zone, report: &report, rules: &rules, is_received };
         why = weigh(&served, &version, guards, || Builder::new(0)).unwrap();
     });
+    weighed.unwrap();
     why.unwrap_or_default()
 }
 

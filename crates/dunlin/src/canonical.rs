@@ -208,7 +208,7 @@ fn walk_text<T>(
         return Err(Unwalked::Errors(reading));
     }
     let mut done = None;
-    builder.show(&mut |sorted| done = Some(walk(&zone.apex, sorted)));
+    builder.show(&mut |sorted| done = Some(walk(&zone.apex, sorted))).map_err(Unwalked::Other)?;
     done.ok_or(Unwalked::Other("the zone has no records".into()))
 }
 

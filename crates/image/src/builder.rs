@@ -251,12 +251,16 @@ impl Builder {
         (image, summary, complaints(&drafts))
     }
 
-    /// Shows each zone's records in canonical order, and makes nothing of them.
-    pub fn show(mut self, see: &mut dyn FnMut(&Sorted<'_>)) {
+    /// Shows each zone's records in canonical order, and makes nothing of them. Err: why one of them was taken back; then none is shown.
+    pub fn show(mut self, see: &mut dyn FnMut(&Sorted<'_>)) -> Result<(), String> {
+        if let Some(why) = self.zones.iter_mut().find_map(|zone| zone.complaint.take()) {
+            return Err(why);
+        }
         self.sort(&InTurn);
         for (zone, runs) in self.zones.iter().zip(self.runs()) {
             see(&Sorted { collected: &self.collected, apex: &zone.apex, runs });
         }
+        Ok(())
     }
 
     /// What `finish_judged` would complain of, found without laying anything out.
@@ -353,6 +357,27 @@ mod tests {
             let (expect, ..) = built(&left, &mut |_| None);
             assert!(image == expect, "{refused:b}");
             assert_eq!((summary.zones, complaints.len()), (left.len(), 3 - left.len()));
+        }
+    }
+
+    /// A disk that is full.
+    struct Full;
+
+    impl Spill for Full {
+        fn keep(&self, _: &mut dyn Iterator<Item = Vec<u8>>) -> Result<spill::Kept, String> {
+            Err("full".to_string())
+        }
+    }
+
+    #[test]
+    fn a_zone_that_is_not_whole_is_not_shown() {
+        for held_max in [1, 1 << 20] {
+            let mut builder = Builder::spilling(1, held_max, Arc::new(Full));
+            builder.begin_zone(b"\x01z\0");
+            (0..9).for_each(|i| builder.record(b"\x01z\0", rtype::A, 5, &[192, 0, 2, i]).unwrap());
+            let (mut times, is_whole) = (0, held_max > 1);
+            let shown = builder.show(&mut |_| times += 1);
+            assert_eq!((shown.is_ok(), times), (is_whole, usize::from(is_whole)), "{shown:?}");
         }
     }
 

@@ -323,7 +323,7 @@ pub fn digest_anew(apex: &[u8], soas: &[Record], records: &mut Vec<Record>) -> R
         builder.record(r.owner(), r.rtype, r.ttl, r.rdata())?;
     }
     let mut rdata = None;
-    builder.show(&mut |zone| rdata = audit::zonemd(zone));
+    builder.show(&mut |zone| rdata = audit::zonemd(zone))?;
     records.extend(rdata.and_then(|rdata| Record::new(apex, ZONEMD, ttl, &rdata)));
     Ok(())
 }
@@ -613,7 +613,8 @@ mod tests {
         let image = Image::open(built(7, RECORDS_MAX + 5, b'a').finish().0).unwrap();
         let zone = image.view().zones().next().unwrap().unwrap();
         let mut shown = String::new();
-        built(3, 0, b'b').show(&mut |sorted| shown = json_between(APEX, &zone, sorted).unwrap().to_string());
+        let see = &mut |sorted: &Sorted<'_>| shown = json_between(APEX, &zone, sorted).unwrap().to_string();
+        built(3, 0, b'b').show(see).unwrap();
         assert!(
             shown.starts_with("{\"zone\":\"z.\",\"from\":7,\"to\":3,\"removed\":[\"z. 60 IN SOA "),
             "{}",

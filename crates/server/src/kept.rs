@@ -161,7 +161,7 @@ impl Judge {
 
     fn zone(&self, builder: Builder, served: Option<&ImageZone<'_>>) -> Result<(), String> {
         let (rules, mut found) = (Rules::at(wall_s()), Ok(()));
-        builder.show(&mut |zone| {
+        let shown = builder.show(&mut |zone| {
             let report = audit(zone, &rules);
             let version = Version { zone, report: &report, rules: &rules, is_received: false };
             let guarded = served.zip(self.guards.as_ref());
@@ -169,7 +169,7 @@ impl Judge {
             let objection = || guarded.and_then(weighed).map(|why| format!("{why}; {MEANT}"));
             found = report.refusal().or_else(objection).map_or(Ok(()), Err);
         });
-        found
+        shown.and(found)
     }
 }
 

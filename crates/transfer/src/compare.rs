@@ -153,7 +153,7 @@ mod tests {
         let image = Image::open(built(old).finish().0).unwrap();
         let zone = image.view().zones().next().unwrap().unwrap();
         let mut found = None;
-        built(new).show(&mut |sorted| found = compare(&zone, sorted, octets_max).unwrap());
+        built(new).show(&mut |sorted| found = compare(&zone, sorted, octets_max).unwrap()).unwrap();
         found
     }
 
@@ -184,13 +184,14 @@ mod tests {
         let zone = image.view().zones().next().unwrap().unwrap();
         for (wanted, is_all, come) in [(1, false, 1), (2, false, 2), (5, true, 4)] {
             let mut seen = Vec::new();
-            built(&new).show(&mut |sorted| {
+            let shown = built(&new).show(&mut |sorted| {
                 let mut take = |gone: Vec<Record>, come: Vec<Record>| {
                     seen.push((gone.len(), come.len()));
                     seen.len() < wanted
                 };
                 assert_eq!(each_difference(&zone, sorted, &mut take).unwrap(), is_all);
             });
+            shown.unwrap();
             assert_eq!(seen, [(1, 1), (0, 1), (1, 1), (0, 1)][..come]);
         }
     }

@@ -263,11 +263,12 @@ fn known(now: &Image<Stretch>, zone: &image::Sorted<'_>, editions: &[Edition], r
         }
     }
     let mut known = HashSet::new();
-    builder.show(&mut |zone| {
+    let shown = builder.show(&mut |zone| {
         let report = audit(zone, &Rules { is_part: true, ..*rules });
         known = report.findings.iter().map(Finding::text).collect();
     });
-    known
+    // Then it has found no room, and nothing is known.
+    shown.map_or_else(|_| HashSet::new(), |()| known)
 }
 
 /// True if the zone is not signed, or its chain of denial holds around the names that have changed.

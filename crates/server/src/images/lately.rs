@@ -404,7 +404,7 @@ mod tests {
         after.records().for_each(|r| builder.record(r.owner(), r.rtype, r.ttl, r.rdata()).unwrap());
         let (image, mut diff) = (image(before), None);
         let old = image.view().zone_of(APEX).unwrap().unwrap();
-        builder.show(&mut |new| diff = compare(&old, new, usize::MAX).unwrap());
+        builder.show(&mut |new| diff = compare(&old, new, usize::MAX).unwrap()).unwrap();
         Entry { zone: APEX.into(), author: by_file(), when: When::at(0), diff: diff.unwrap() }
     }
 

@@ -94,7 +94,9 @@ fn given(
     };
     let mut given = None;
     if read.report.errors == 0 {
-        builder.show(&mut |sorted| given = serial(served.as_ref(), sorted, zone.numbering, end));
+        let shown = builder.show(&mut |sorted| given = serial(served.as_ref(), sorted, zone.numbering, end));
+        // There was no room for all of it. Whoever needs less of that could read it, and serve it under the serial that others know.
+        shown.map_err(|_| libc::ENOSPC)?;
     }
     Ok((given, Some(Box::new(read.sources))))
 }

@@ -42,7 +42,7 @@ impl Publisher {
         }
         history::with_zone(&self.shared.published, &zone.apex, |served| {
             let mut found = Ok(Json::Null);
-            builder.show(&mut |sorted| found = history::json_between(&zone.apex, served, sorted));
+            builder.show(&mut |sorted| found = history::json_between(&zone.apex, served, sorted))?;
             found.map_err(|_| sound::DAMAGED.to_string())
         })
     }

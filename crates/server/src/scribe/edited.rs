@@ -94,7 +94,7 @@ pub fn edit(
     let (is_alone, stamp) = (sources.len() == 1, origin::stamp_of(&sources));
     let mut edit = Edit::none(stamp, origin::included(sources));
     let mut found = Ok(());
-    builder.show(&mut |edited| {
+    let shown = builder.show(&mut |edited| {
         let weighing = Weighing { stock: &stock, guards, rules: Rules::at(wall_s()) };
         let now = past.published.current().0;
         let change = |served: &ImageZone<'_>| Ok(weighing.change(past, zone, base, served, edited));
@@ -105,6 +105,7 @@ pub fn edit(
             keep(edited, &edit);
         });
     });
+    shown.map_err(Hindrance::Elsewhere)?;
     found.map_err(|hindrance| match hindrance {
         Hindrance::Wrong(why) if !is_alone => Hindrance::Elsewhere(why),
         other => other,
@@ -193,11 +194,12 @@ impl Weighing<'_> {
         let (builder, _) = read(copy, self.stock)?;
         let mut back = Err(format!("{}: it is not what was kept of the zone before the edit", copy.file.display()));
         // Of one that was cut off in its first line, or is another zone's, nothing is left: all that was deleted would come back.
-        builder.show(&mut |base| {
+        let shown = builder.show(&mut |base| {
             if base.records_at(&copy.apex).into_iter().flatten().any(|rr| rr.rtype == SOA) {
                 back = difference(served, base);
             }
         });
+        shown.map_err(Hindrance::Elsewhere)?;
         Ok(back?)
     }
 
@@ -234,7 +236,7 @@ impl Weighing<'_> {
             digests.iter().try_for_each(|r| builder.record(r.owner(), r.rtype, r.ttl, r.rdata()))?;
         }
         let mut found = Ok(());
-        builder.show(&mut |zone| {
+        let shown = builder.show(&mut |zone| {
             let report = audit(zone, &self.rules);
             let version = Version { zone, report: &report, rules: &self.rules, is_received: false };
             let unfit = |r: &Record| {
@@ -250,6 +252,7 @@ impl Weighing<'_> {
                 (None, _) => Ok(()),
             };
         });
+        shown.map_err(Hindrance::Elsewhere)?;
         found
     }
 }

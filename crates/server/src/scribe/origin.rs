@@ -673,7 +673,7 @@ mod tests {
         let add = &mut |r: zonefile::Record<'_>, _: &zonefile::Place| zonetext::reading::take(&mut builder, r);
         let stamp = stamp_of(&zonetext::read(zone, add).unwrap().sources);
         let (edit, mut next) = (Edit::none(stamp, vec![]), None);
-        builder.show(&mut |edited| next = Some(origin.ahead(edited, Some(5), &edit, true).unwrap()));
+        builder.show(&mut |edited| next = Some(origin.ahead(edited, Some(5), &edit, true).unwrap())).unwrap();
         next.unwrap()
     }
 

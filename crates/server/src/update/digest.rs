@@ -51,7 +51,7 @@ pub fn renewal(zone: &Zone<'_>, stock: &Stock) -> Result<Option<Diff>, String> {
     whole.map_err(damaged)?;
     refused?;
     let mut digest = None;
-    builder.show(&mut |zone| digest = audit::zonemd(zone));
+    builder.show(&mut |zone| digest = audit::zonemd(zone))?;
     let ttl = removed.iter().find(|r| r.rtype == ZONEMD).map_or(0, |r| r.ttl);
     added.extend(digest.and_then(|rdata| Record::new(apex, ZONEMD, ttl, &rdata)));
     Ok(Some(Diff::between(removed, added)))

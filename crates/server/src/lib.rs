@@ -5,6 +5,7 @@ pub mod clock;
 pub mod complaint;
 pub mod config;
 mod control;
+mod failures;
 mod history;
 pub mod images;
 pub mod json;

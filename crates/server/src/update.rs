@@ -43,7 +43,6 @@ use crate::state::State;
 use ahead::Made;
 use asleep::Asleep;
 use cache::Cache;
-use folds::is_recent;
 use front::locks::hold;
 use front::{Postponed, Published, Retired, Zones};
 use image::View;

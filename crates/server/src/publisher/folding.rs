@@ -2,6 +2,7 @@
 //! start would not know what is served.
 
 use crate::config::Config;
+use crate::failures::Failures;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -11,9 +12,7 @@ const AFTER: Duration = Duration::from_secs(10);
 const AFTER_MIB: Duration = Duration::from_secs(1);
 /// So many times as long what is laid over it may become more without a pause.
 const ANYWAY: u32 = 10;
-/// After one that failed.
-pub const AGAIN: Duration = Duration::from_secs(60);
-/// So many times as long as the last one took none is begun because a version was spoilt or held.
+/// So many times as long as the last one took none is begun because a version was spoilt or held, or because it failed.
 const REST: u32 = 8;
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -36,13 +35,20 @@ pub struct Folding {
     is_remembered: bool,
     /// When the last fold ended, and how long it took.
     last: Option<(Instant, Duration)>,
-    /// When the last image could not be made; None: it could.
-    failed: Option<Instant>,
+    /// Images that could not be made since one could.
+    failures: Failures,
 }
 
 impl Folding {
     pub fn new(now: Instant) -> Folding {
-        Folding { due: None, haste: Haste::None, changed: now, is_remembered: true, last: None, failed: None }
+        Folding {
+            due: None,
+            haste: Haste::None,
+            changed: now,
+            is_remembered: true,
+            last: None,
+            failures: Failures::default(),
+        }
     }
 
     pub fn is_due(&self) -> bool {
@@ -88,7 +94,7 @@ impl Folding {
         if is_built {
             *self = Folding { changed: self.changed, last: self.last, ..Folding::new(now) };
         } else {
-            self.failed = Some(now);
+            self.failures.add(now);
             self.lay(config, now);
         }
     }
@@ -108,9 +114,9 @@ impl Folding {
         let (_, since) = self.due.as_ref()?;
         let mib = u32::try_from(image_size >> 20).unwrap_or(u32::MAX);
         let left = |from: Instant, pause: Duration| pause.saturating_sub(now - from);
-        let pause = match self.failed {
+        let pause = match self.failures.rest(now) {
             // What goes on may be of other zones.
-            Some(failed) => left(failed, AGAIN.max(AFTER_MIB * mib)),
+            Some(rest) => rest.max(self.rested(REST, now)),
             None => {
                 let pause = AFTER.max(AFTER_MIB * mib);
                 left(self.changed, pause).min(left(*since, pause * ANYWAY))
@@ -129,7 +135,12 @@ impl Folding {
             // For half of the time something else can be done.
             Haste::Now => 1,
         };
-        Some(self.last.map_or(Duration::ZERO, |(ended, took)| (took * times).saturating_sub(now - ended)))
+        Some(self.rested(times, now).max(self.failures.rest(now).unwrap_or_default()))
+    }
+
+    /// What is left of a rest of so many times as long as the last one took.
+    fn rested(&self, times: u32, now: Instant) -> Duration {
+        self.last.map_or(Duration::ZERO, |(ended, took)| (took * times).saturating_sub(now - ended))
     }
 }
 
@@ -179,11 +190,16 @@ mod tests {
     }
 
     #[test]
-    fn what_failed_is_tried_again_after_a_minute_whatever_changes() {
+    fn what_failed_is_tried_again_soon_and_then_more_seldom_whatever_changes() {
         let (mut folding, clock, config) = laid();
         folding.have_built(&config, false, clock.at(5));
-        folding.change(clock.at(50));
-        assert_eq!([1, 100].map(|mib| clock.pause(&folding, mib, 55)), [Some(10), Some(50)]);
+        folding.change(clock.at(5));
+        assert_eq!([1, 100].map(|mib| clock.pause(&folding, mib, 5)), [Some(1), Some(1)]);
+        folding.have_built(&config, false, clock.at(6));
+        assert_eq!(clock.pause(&folding, 1, 6), Some(2));
+        // Where it takes long before it fails, that is a small part of the time.
+        folding.end(clock.at(2), clock.at(7));
+        assert_eq!(clock.pause(&folding, 1, 8), Some(39));
         folding.have_built(&config, true, clock.at(65));
         folding.lay(&config, clock.at(66));
         folding.change(clock.at(66));
@@ -191,7 +207,7 @@ mod tests {
         // Nothing was laid over one that could not be made.
         folding.have_built(&config, true, clock.at(70));
         folding.have_built(&config, false, clock.at(80));
-        assert_eq!(clock.pause(&folding, 1, 80), Some(60));
+        assert_eq!(clock.pause(&folding, 1, 80), Some(1));
     }
 
     #[test]
@@ -218,5 +234,12 @@ mod tests {
         assert!(!folding.is_urgent(clock.at(23)), "an image has it");
         folding.hurry(Haste::Now);
         assert!(!folding.is_needed(clock.at(23)) && folding.is_needed(clock.at(24)), "as long as it took");
+        // On a full disk one would follow the other.
+        let (mut folding, ..) = laid();
+        folding.remember(false);
+        (0..7).for_each(|_| folding.have_built(&config, false, clock.at(30)));
+        folding.hurry(Haste::Soon);
+        assert!(!folding.is_urgent(clock.at(89)) && folding.is_urgent(clock.at(90)));
+        assert_eq!(clock.pause(&folding, 1, 60), Some(30));
     }
 }

@@ -8,12 +8,12 @@
 //! What updates have changed is laid over each image that was built from files before it is published: most of it while
 //! updates go on, and with the press held only what has come since.
 
+use crate::failures::Failures;
 use crate::images::laying::{self, Put, Unlaid};
 use crate::images::names;
 use crate::log;
 use crate::publisher::shares::Shares;
 use crate::scribe::slate::{Notes, Slate};
-use crate::update::folds::is_recent;
 use crate::update::intake::Intake;
 use crate::update::novices::Novices;
 use crate::update::unwritten::{After, Unwritten, Wish};
@@ -66,8 +66,8 @@ pub struct Books {
     pub owed: BTreeSet<Box<[u8]>>,
     /// No zone takes a change until then: nothing can be laid over the image, for the room behind it is used up or it is damaged.
     pub is_full: bool,
-    /// When no image could be made last for what is owed: forgotten when more comes to be owed.
-    pub failed: Option<Instant>,
+    /// Images for what is owed that could not be made: forgotten when more comes to be owed.
+    pub failures: Failures,
 }
 
 impl Books {
@@ -78,12 +78,12 @@ impl Books {
 
     /// Whether it is worth to wait: a new image is made, or soon will be. On a full disk whoever wants more is told that he cannot have it.
     pub fn are_hopeful(&self) -> bool {
-        !is_recent(self.failed, Instant::now())
+        !self.failures.are_recent(Instant::now())
     }
 
     /// What is owed is served. Only now: before, who writes files back would have found them as they should be.
     pub fn pay(&mut self) {
-        (self.is_full, self.failed) = (false, None);
+        (self.is_full, self.failures) = (false, Failures::default());
         for apex in std::mem::take(&mut self.owed) {
             self.notes.change(&apex);
             self.notes.digest(&apex);

@@ -1,7 +1,7 @@
 //! When files are written of what updates have changed, and a new image is made of these: once nothing has changed for a while; though it has, when a
 //! start would have to read too much of the journal; and never so often that images are all that is made.
 
-use crate::publisher::folding::AGAIN;
+use crate::failures::Failures;
 use std::time::{Duration, Instant};
 
 /// How long nothing may have changed before; and how long names may carry addresses of hosts as they were.
@@ -24,8 +24,8 @@ pub struct Folds {
     done: u64,
     /// When the last one ended, and how long it took.
     last: Option<(Instant, Duration)>,
-    /// When a new image could not be made last; None: it could.
-    failed: Option<Instant>,
+    /// Images that could not be made since one could.
+    failures: Failures,
     /// Names that no file held when the last one ended.
     left: usize,
 }
@@ -47,7 +47,7 @@ impl Folds {
 
     /// Whether one is to begin. `is_much`: so much has changed that it has to be, more than so many names; `segments`: how many the journal has behind a position.
     pub fn is_due(&self, now: Instant, is_much: impl Fn(usize) -> bool, segments: impl Fn(u64) -> usize) -> bool {
-        if self.is_nothing() || self.under_way.is_some() || is_recent(self.failed, now) {
+        if self.is_nothing() || self.under_way.is_some() || self.failures.are_recent(now) {
             return false;
         }
         let rests = |times| self.last.is_some_and(|(ended, took)| now - ended < took * times);
@@ -68,14 +68,13 @@ impl Folds {
             self.last = Some((now, now - begun));
             self.done = if is_made { end } else { self.done };
         }
-        self.failed = (!is_made).then_some(now);
+        if is_made {
+            self.failures = Failures::default()
+        } else {
+            self.failures.add(now)
+        }
         (self.lagging, self.changed, self.left) = (None, (left > 0).then_some(now), left);
     }
-}
-
-/// Whether something failed so short a time ago that it is not tried again: on a full disk nothing else would be done.
-pub fn is_recent(failed: Option<Instant>, now: Instant) -> bool {
-    failed.is_some_and(|failed| now - failed < AGAIN)
 }
 
 #[cfg(test)]
@@ -154,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn names_that_lag_wait_so_long_and_what_failed_a_minute() {
+    fn names_that_lag_wait_so_long_whether_one_failed_or_not() {
         let mut desk = Desk::new();
         for s in [3, 9] {
             desk.0.lag(true, desk.at(s));
@@ -162,7 +161,10 @@ mod tests {
         assert!(!desk.is_due(12) && desk.is_due(13));
         desk.fold(13, 10, false, false);
         desk.0.lag(true, desk.at(24));
-        assert!(!desk.is_due(82) && desk.is_due(83), "what failed");
+        assert!(!desk.is_due(33) && desk.is_due(34));
+        (0..10).for_each(|s| desk.fold(40 + s, 0, false, false));
+        desk.0.lag(true, desk.at(50));
+        assert!(!desk.is_due(108) && desk.is_due(109), "what failed again and again");
         desk.fold(173, 100, true, false);
         desk.0.lag(true, desk.at(274));
         assert!(!desk.is_due(372) && desk.is_due(373), "they rest as long as it took, and no longer");

@@ -18,6 +18,7 @@ use super::lines::{ASIDE_OCTETS_MAX, Lines};
 use super::replies::Judged;
 use super::{NAMES_MAX, OCTETS_MAX, Updates, Waiting};
 use crate::answering::queue;
+use crate::failures::Failures;
 use crate::history;
 use crate::images::laying::Unlaid;
 use crate::images::names;
@@ -72,7 +73,7 @@ impl Owing {
                 [("why", &unlaid.why), ("zones", &names(&unlaid.zones)), ("unsaid", &unsaid)];
             log::info("an update takes a new image", &facts);
         }
-        (self.is_late, books.failed) = (self.folding.is_some(), None);
+        (self.is_late, books.failures) = (self.folding.is_some(), Failures::default());
     }
 }
 
@@ -204,7 +205,7 @@ impl Updates {
         self.later.owing.folds.end(Instant::now(), outcome.is_ok(), names);
         if !unserved.is_empty() {
             let mut books = self.press.hold();
-            books.failed = Some(Instant::now());
+            books.failures.add(Instant::now());
             // They may be edits, and somebody wait for them.
             unserved.iter().for_each(|apex| books.notes.look(apex));
             drop(books);

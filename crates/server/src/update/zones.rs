@@ -1,6 +1,7 @@
 //! Zones that come to their updates, and come back to them.
 
-use super::{AT_ONCE, Updates, is_recent};
+use super::{AT_ONCE, Updates};
+use crate::failures::Failures;
 use crate::history;
 use crate::images::laying;
 use crate::images::manifest::OVER_MAX;
@@ -57,9 +58,9 @@ impl Coming {
 pub(super) struct Overtaken {
     /// Those that are seen to next.
     next: Vec<Box<[u8]>>,
-    /// Those that could not go on from there, and since when they are not tried again.
+    /// Those that could not go on from there.
     stuck: Vec<Box<[u8]>>,
-    tried: Option<Instant>,
+    failures: Failures,
     /// Those of all these that take no change.
     zones: HashSet<Box<[u8]>>,
     said: Seldom,
@@ -84,7 +85,9 @@ impl Overtaken {
     /// It is tried again after a while, with all others.
     fn put_off(&mut self, apex: Box<[u8]>) {
         let now = Instant::now();
-        self.tried = self.tried.filter(|tried| is_recent(Some(*tried), now)).or(Some(now));
+        if !self.failures.are_recent(now) {
+            self.failures.add(now);
+        }
         self.stuck.push(apex);
     }
 
@@ -100,7 +103,7 @@ impl Overtaken {
     }
 
     pub fn is_due(&self) -> bool {
-        self.are_under_way() || !self.stuck.is_empty() && !is_recent(self.tried, Instant::now())
+        self.are_under_way() || !self.stuck.is_empty() && !self.failures.are_recent(Instant::now())
     }
 
     pub fn is_nothing(&self) -> bool {
@@ -257,6 +260,9 @@ impl Updates {
                     }
                 }
             }
+        }
+        if self.later.overtaken.is_nothing() {
+            self.later.overtaken.failures = Failures::default();
         }
     }
 

@@ -18,9 +18,13 @@ fn a_zone_whose_own_file_is_taken_away_begins_anew_from_the_configured_one() {
     folder.write("z.zone", &ZONE.replace(" 7 ", " 20 "));
     folder.configure(&format!("{CONFIGURATION}\n"));
     folder.does(&["reload"]);
+    // Not under what secondaries know with other content.
+    assert!(server.short(&folder, &["z.example", "SOA"]).contains(" 20 "));
+    assert_eq!(server.short(&folder, &["new.z.example", "A"]), "");
     let more = || update(&server, &[], DDNS, "zone z.example\nadd more.z.example 60 A 192.0.2.8");
     eventually("updates", || more().is_empty());
     assert_eq!(server.short(&folder, &["more.z.example", "A"]), "192.0.2.8\n");
+    assert_eq!(server.short(&folder, &["new.z.example", "A"]), "");
 }
 
 /// The zone leaves the configuration before its changes are in any file.

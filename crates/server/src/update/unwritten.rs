@@ -173,6 +173,11 @@ impl Unwritten {
         }
     }
 
+    /// Nothing that has been changed of the zone counts any more.
+    pub fn forget(&mut self, apex: &[u8]) {
+        self.names -= self.behind.remove(apex).map_or(0, |names| names.len());
+    }
+
     /// Forgets a zone of which nothing is to come, and nothing is behind.
     fn close(&mut self, apex: &[u8]) {
         if !self.is_behind(apex) && self.zones.get(apex).is_some_and(|book| book.is_left) {

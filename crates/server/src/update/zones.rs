@@ -117,7 +117,14 @@ impl Updates {
         left.iter().for_each(|apex| self.state.freeze(apex, false));
         let press = Arc::clone(&self.press);
         let mut books = press.hold();
-        left.iter().for_each(|apex| books.unwritten.leave(apex));
+        for apex in &left {
+            // Whoever has the zone begin anew wants nothing of what updates have made of it.
+            if (books.unwritten.is_behind(apex) || books.owes(apex)) && is_taken_away(&self.ledger.file_of(apex)) {
+                books.unwritten.forget(apex);
+                books.owed.remove(apex);
+            }
+            books.unwritten.leave(apex);
+        }
         // Nothing of these is to be brought to where it was any more, and the journal need not keep it.
         let mut away: Vec<_> = books.unwritten.all_unfit().into_keys().collect();
         away.retain(|apex| is_taken_away(&self.ledger.file_of(apex)));

@@ -280,3 +280,27 @@ fn a_zone_that_waits_for_a_new_image_keeps_no_other_from_its_updates() {
         assert_eq!(server.short(&folder, &[&format!("n{i}.other.example"), "A"]), format!("192.0.2.{i}\n"));
     }
 }
+
+/// The zone is its file's from then on, and that is held: what is served is what updates have made of it.
+#[test]
+fn what_takes_a_new_image_comes_with_it_though_the_zone_is_its_updates_no_more() {
+    let folder = folder();
+    let many: String = (0..=10_000).map(|i| format!("n{i}.many A 192.0.2.2\n")).collect();
+    folder.write("z.zone", &format!("{ZONE}{many}"));
+    let server = serve(&folder);
+    let below = || server.short(&folder, &["n7.many.z.example", "A"]);
+    limit(&server, "20000");
+    let change = "zone z.example\nadd many.z.example 60 NS ns.other.example.";
+    assert!(update(&server, &["-v"], DDNS, change).contains("SERVFAIL"));
+    assert_eq!(below(), "192.0.2.2\n");
+    folder.write("z.zone", &ZONE.replace(" 7 ", " 20 "));
+    let rules = CONFIGURATION.lines().find(|line| line.starts_with("allow-update")).unwrap();
+    folder.configure(&CONFIGURATION.replacen(rules, "", 1));
+    limit(&server, "unlimited");
+    folder.refuses(&["reload"], "would be lost");
+    assert_eq!(below(), "");
+    folder.refuses(&["reload"], "would be lost");
+    assert_eq!(below(), "");
+    let server = after_a_kill(server, &folder);
+    assert_eq!(server.short(&folder, &["n7.many.z.example", "A"]), "");
+}

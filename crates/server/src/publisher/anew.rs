@@ -150,9 +150,15 @@ impl Publisher {
         let changed = is_other || Access::of(&zones) != access || zones.unserved != unserved;
         let before = Arc::clone(&self.served.problems);
         // What updates have changed of a zone whose file below data-dir could not be read is laid over the image. Of one that is theirs no more, and
-        // whose version is held, what is served is in the image.
-        let is_theirs = |apex: &[u8]| config.roster.written.find(apex).is_some_and(Zone::is_owned);
-        serving.problems.iter().filter(|p| is_theirs(&p.apex)).for_each(|p| _ = written.remove(&p.apex));
+        // whose version is held, what is served is in the image; what is owed was not.
+        let mut as_served: Vec<_> = serving.problems.iter().map(|p| p.apex.clone()).collect();
+        as_served.retain(|apex| written.contains_key(apex));
+        if !as_served.is_empty() {
+            let owed = self.press.have_done(|_, books| books.owed.clone());
+            let is_theirs = |apex: &[u8]| config.roster.written.find(apex).is_some_and(Zone::is_owned);
+            as_served.retain(|apex| is_theirs(apex) || owed.contains(apex));
+            as_served.iter().for_each(|apex| _ = written.remove(apex));
+        }
         self.settle(Files::new(written.into_iter()));
         if changed {
             prefault(zones.image.bytes().map());

@@ -6,10 +6,11 @@ use crate::config::Zone;
 use crate::images::name;
 use crate::update::ledger::{self, push_record};
 use crate::zonetext;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::io::{self, Write};
 use std::path::PathBuf;
 use transfer::{Entry, Record};
+use wire::Rtype;
 use zonefile::Objection;
 
 /// By apex. Bound: what the journal holds behind its last fold.
@@ -81,8 +82,14 @@ impl Strangers {
 
 impl Behind {
     /// The records of the zone's file, but for those that went, and those that came.
+    ///
+    /// That may be as somebody has written it: a record more than once, in other letters too, and RRsets of several TTLs. What was changed is what was
+    /// served: each record once, as it stands first, under the first TTL of its RRset.
     fn write(&self, zone: &Zone, out: &mut dyn Write) -> io::Result<()> {
-        let (mut gone, mut line, mut failed) = (0, String::new(), None);
+        let went: HashSet<Record> = self.net.iter().filter(|(_, n)| **n < 0).map(|(r, _)| in_any_form(r)).collect();
+        let mut ttls: HashMap<(Box<[u8]>, Rtype), Option<u32>> =
+            went.iter().map(|r| ((r.owner().into(), r.rtype), None)).collect();
+        let (mut gone, mut line, mut failed) = (HashSet::new(), String::new(), None);
         let mut push = |owner: &[u8], rtype, ttl, rdata: &[u8]| {
             line.clear();
             push_record(owner, rtype, ttl, rdata, &mut line);
@@ -92,10 +99,11 @@ impl Behind {
         came.for_each(|r| push(r.owner(), r.rtype, r.ttl, r.rdata()));
         let mut keep = |r: zonefile::Record<'_>, _: &zonefile::Place| {
             let known = Record::new(r.owner, r.rtype, r.ttl, r.rdata);
-            if known.is_some_and(|r| self.net.get(&r).is_some_and(|n| *n < 0)) {
-                gone += 1;
-            } else {
-                push(r.owner, r.rtype, r.ttl, r.rdata);
+            let ttl = known.as_ref().and_then(|known| ttls.get_mut(&(known.owner().into(), known.rtype)));
+            let ttl = ttl.map_or(r.ttl, |first| *first.get_or_insert(r.ttl));
+            match known.map(|known| in_any_form(&known)).filter(|known| went.contains(known)) {
+                Some(known) => _ = gone.insert(known),
+                None => push(r.owner, r.rtype, ttl, r.rdata),
             }
             Ok::<(), Vec<Objection>>(())
         };
@@ -104,11 +112,18 @@ impl Behind {
         if let Some(wrong) = reading.report.first_error() {
             return Err(odd(wrong));
         }
-        if gone != self.net.values().filter(|n| **n < 0).count() {
+        if gone.len() != self.net.values().filter(|n| **n < 0).count() {
             return Err(odd(format!("{}: it is not the zone that was updated", zone.file.display())));
         }
         failed.map_or(Ok(()), Err)
     }
+}
+
+/// What all forms of a record have in common that are one record where it is served.
+fn in_any_form(record: &Record) -> Record {
+    let mut any = record.folded();
+    any.ttl = 0;
+    any
 }
 
 #[cfg(test)]
@@ -141,6 +156,18 @@ mod tests {
         let text = std::fs::read_to_string(&file).unwrap();
         let records = "z. 60 IN A 192.0.2.4\nz. 60 IN A 192.0.2.2\n";
         assert!(text.starts_with(&format!("; dunlin, position 8 (sum at the end)\n{records}; dunlin, sum ")), "{text}");
+        // It may be as somebody has written it.
+        let ns = |target: &[u8]| Record::new(APEX, 2, 60, target).unwrap();
+        let lines = "z. 60 IN A 192.0.2.1\nz. 300 IN A 192.0.2.2\nz. 60 IN A 192.0.2.3\nz. 60 IN A 192.0.2.1\n\
+            z. 60 IN NS a.\nz. 60 IN NS A.\nz. 60 IN NS b.\n";
+        std::fs::write(&file, format!("; dunlin, position 5\n{lines}")).unwrap();
+        let mut strangers = Strangers::of(folder.clone());
+        strangers.note(5, entry(1, vec![a(1), ns(b"\x01a\0")], vec![]));
+        assert_eq!(strangers.catch_up(0, 6).1, []);
+        let is = std::fs::read_to_string(&file).unwrap();
+        let records = "z. 60 IN A 192.0.2.2\nz. 60 IN A 192.0.2.3\nz. 60 IN NS b.\n";
+        assert!(is.starts_with(&format!("; dunlin, position 6 (sum at the end)\n{records}; dunlin, sum ")), "{is}");
+        std::fs::write(&file, &text).unwrap();
         // A file that somebody has spoilt stays as it is.
         let mut strangers = Strangers::of(folder.clone());
         strangers.note(8, entry(4, vec![a(1)], vec![a(5)]));

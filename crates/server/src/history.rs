@@ -214,8 +214,7 @@ impl Past {
 
     /// Whether the zone, and not one that had its name before, has had the edit of a file behind this version.
     pub fn was_edited(&self, apex: &[u8], serial: u32) -> Result<bool, String> {
-        let changes = changes(&self.data_dir, apex)?;
-        Ok(behind(&changes, serial).any(|entry| is_edit(&entry.author)))
+        Ok(has_edit_behind(&changes(&self.data_dir, apex)?, serial))
     }
 
     /// Writes the content of an old version, under the serial that follows the one that is served, into the zone's file.
@@ -428,6 +427,12 @@ fn behind(changes: &VecDeque<Entry>, serial: u32) -> impl Iterator<Item = &Entry
     of_this(changes).take_while(move |step| step.diff.to != serial)
 }
 
+/// Whether one of those is an edit. Where the first does not go on from that version they are of a life that the zone had before.
+fn has_edit_behind(changes: &VecDeque<Entry>, serial: u32) -> bool {
+    let since: Vec<&Entry> = behind(changes, serial).collect();
+    since.last().is_some_and(|first| first.diff.from == serial) && since.iter().any(|entry| is_edit(&entry.author))
+}
+
 const MISFIT: &str = "the history does not fit what is served: a change is not in it";
 
 /// Records in canonical form and order, as a zone has them.
@@ -605,6 +610,21 @@ mod tests {
             let found = way(&steps, last, (1, None)).ok().map(|way| (numbers(way.removed()), numbers(way.added())));
             assert_eq!(found, expect, "{steps:?}");
         }
+    }
+
+    #[test]
+    fn an_edit_counts_for_the_version_that_it_comes_behind() {
+        let step = |from: u32, author: fn() -> Author| Entry {
+            zone: APEX.into(),
+            author: author(),
+            when: When::at(1),
+            diff: Diff::new(from, from + 1, vec![], vec![Record::new(APEX, A, 60, &[192, 0, 2, 1]).unwrap()]),
+        };
+        let edited = [step(5, by_file), step(6, by_edit), step(7, by_file)].into_iter().collect();
+        // 30: somebody has mended the zone under that.
+        let of = [4, 5, 6, 7, 8, 30].map(|serial| has_edit_behind(&edited, serial));
+        assert_eq!(of, [false, true, true, false, false, false]);
+        assert!(!has_edit_behind(&VecDeque::new(), 5));
     }
 
     /// What is to be looked at most is what loses most.

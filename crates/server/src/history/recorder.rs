@@ -187,18 +187,18 @@ impl Recorder {
     }
 
     /// Of what goes the serials of zones stay that are given them.
-    fn keep_serials(&self, open: &Open) -> io::Result<()> {
+    fn keep_serials(&self, open: &mut Open) -> io::Result<()> {
         let numbered = self.written.iter().filter(|zone| zone.numbering != Numbering::Keep).map(|zone| &*zone.apex);
+        let mut numbered = numbered.peekable();
+        if numbered.peek().is_some() && open.older.is_none() {
+            // Those that are there are not written over by fewer.
+            open.older = Some(older(&self.data_dir)?);
+        }
         let mut serials = numbered.filter_map(|zone| Some((zone, open.serial(zone)?))).peekable();
         if serials.peek().is_none() {
             return Ok(());
         }
-        let folder = self.data_dir.join(FOLDER);
-        if open.older.is_none() {
-            // Those that are there are not written over by fewer.
-            return serials::read(&folder).map(drop).and(Err(io::Error::other("they are read again first")));
-        }
-        serials::write(&folder, serials)
+        serials::write(&self.data_dir.join(FOLDER), serials)
     }
 
     /// Where the next change will stand, or one before it: whoever has made an image of all that stands before needs only what stands from there on.
@@ -242,9 +242,7 @@ impl Recorder {
         each_head(&self.data_dir.join(FOLDER), 0, |head, _| {
             ends.insert(fingerprint_of(head.zone), End::of(&head));
         })?;
-        let older = serials::read(&self.data_dir.join(FOLDER)).inspect_err(unread(MAY_GO_BACK));
-        // Damaged ones are of no use to anybody.
-        let older = older.map_or_else(|e| Some(Serials::new()).filter(|_| e.kind() == ErrorKind::InvalidData), Some);
+        let older = older(&self.data_dir).inspect_err(unread(MAY_GO_BACK)).ok();
         Ok(Open { journal: None, zones: ends.len(), ends, older })
     }
 
@@ -254,6 +252,17 @@ impl Recorder {
         caution(&remarks);
         journal.skip_to(self.least.max(self.end.unwrap_or(0)));
         Ok(journal)
+    }
+}
+
+/// The serials that are kept of what has gone; damaged ones are of no use to anybody.
+fn older(data_dir: &Path) -> io::Result<Serials> {
+    match serials::read(&data_dir.join(FOLDER)) {
+        Err(e) if e.kind() == ErrorKind::InvalidData => {
+            unread(MAY_GO_BACK)(&e);
+            Ok(Serials::new())
+        }
+        read => read,
     }
 }
 
@@ -458,12 +467,20 @@ mod tests {
         let mut recorder = opened();
         (60..120).for_each(|serial| note(&mut recorder, b'o', serial));
         assert_eq!(serials(&mut opened()), [Some(9), Some(8), None, Some(120)]);
-        // Where they cannot be kept nothing goes.
-        std::fs::remove_file(data.join(FOLDER).join("serials")).unwrap();
-        std::fs::create_dir(data.join(FOLDER).join("serials")).unwrap();
-        note(&mut recorder, b'r', 8);
-        (120..180).for_each(|serial| note(&mut recorder, b'o', serial));
-        assert_eq!(changes(&data, &zone(b'r')).unwrap().len(), 1);
+        // Where they cannot be kept, or read, nothing goes; until they can.
+        let (file, aside) = (data.join(FOLDER).join("serials"), data.join("serials"));
+        for (mut recorder, from, last) in [(recorder, 120, 8), (opened(), 240, 9)] {
+            std::fs::rename(&file, &aside).unwrap();
+            std::fs::create_dir(&file).unwrap();
+            note(&mut recorder, b'r', last);
+            (from..from + 60).for_each(|serial| note(&mut recorder, b'o', serial));
+            assert_eq!(changes(&data, &zone(b'r')).unwrap().len(), 1);
+            std::fs::remove_dir(&file).unwrap();
+            std::fs::rename(&aside, &file).unwrap();
+            (from + 60..from + 120).for_each(|serial| note(&mut recorder, b'o', serial));
+            assert!(changes(&data, &zone(b'r')).unwrap().is_empty());
+            assert_eq!(serials(&mut opened())[0], Some(9));
+        }
         std::fs::remove_dir_all(&data).unwrap();
     }
 

@@ -307,7 +307,8 @@ impl Origin {
             (Some(_), _) if known.is_plain => false,
             (Some(said), _) if said == known.serial => true,
             (Some(_), means) => means == Means::Read && Some(*known) == last,
-            (None, means) => means == Means::Read && known.stamp != PAST || Some(*known) == last,
+            // One that has had no line before has none, and it is not known either that what was written behind it, with a line, came to its name.
+            (None, means) => (means == Means::Read || known.is_plain) && known.stamp != PAST || Some(*known) == last,
         };
         let copied = self.known.iter().rev().find(is_copied);
         let copy = self.base.map(|n| self.folder.join(self.base_file(n))).filter(|copy| copy.exists());
@@ -744,6 +745,9 @@ mod tests {
         check(&after(&edited), true, &first_line(7, None), Some(Base::Past(copy.clone(), 7)));
         check(&after(&edited), true, &first_line(9, None), Some(Base::Version(9, None)));
         check(&after(&edited), true, "", None);
+        let plain = Known { is_plain: true, ..edited.clone() };
+        check(&after(&plain), true, "", Some(Base::Past(copy.clone(), 7)));
+        check(&after(&Known { stamp: PAST.to_string(), ..plain }), true, "", None);
         check(from_ref(&edited), true, &first_line(6, None), Some(Base::Version(6, None)));
         // What was read is what is edited, whatever it says of itself, as long as nothing else was written there.
         check(from_ref(&read), true, &first_line(6, None), Some(Base::Copy(copy.clone(), 6)));

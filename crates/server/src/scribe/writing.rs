@@ -79,9 +79,16 @@ impl Scribe {
             }
             prepared => prepared.map_err(|e| history::unwritable(&e))?,
         };
-        let is_aside = prepared.exchange(&aside::name(target))?;
-        let named = outline.and_then(|outline| outline.named(file));
+        let exchanged = prepared.exchange(&aside::name(target));
         let is_ours = new.as_ref().is_some_and(|new| new.is(&origin::stamp(file)));
+        let is_aside = match exchanged {
+            Err(e) if !is_ours => {
+                origin.remember(stood)?;
+                return Err(e.into());
+            }
+            exchanged => exchanged?,
+        };
+        let named = outline.and_then(|outline| outline.named(file));
         named.filter(|_| is_ours).map(|outline| self.outlines.insert(task.apex.clone(), outline));
         if is_aside {
             let is_edited = self.keep_edit(&task.apex, file, &origin)?;

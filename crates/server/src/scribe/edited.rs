@@ -98,7 +98,8 @@ pub fn edit(
         let weighing = Weighing { stock: &stock, guards, rules: Rules::at(wall_s()) };
         let now = past.published.current().0;
         let change = |served: &ImageZone<'_>| Ok(weighing.change(past, zone, base, served, edited));
-        let merged = history::in_image(&now.image, &zone.apex, change).unwrap_or_else(|why| Err(why.into()));
+        let merged =
+            history::in_image(&now.image, &zone.apex, change).unwrap_or_else(|why| Err(Hindrance::Elsewhere(why)));
         found = merged.map(|(diff, stays)| {
             edit.ahead = diff.as_ref().and_then(|diff| Ahead::of(&now.image, &zone.apex, diff));
             (edit.diff, edit.stays) = (diff, stays);
@@ -107,7 +108,8 @@ pub fn edit(
     });
     shown.map_err(Hindrance::Elsewhere)?;
     found.map_err(|hindrance| match hindrance {
-        Hindrance::Wrong(why) if !is_alone => Hindrance::Elsewhere(why),
+        // Nor is a damaged image the file's fault: a new one is under way.
+        Hindrance::Wrong(why) if !is_alone || why == DAMAGED => Hindrance::Elsewhere(why),
         other => other,
     })?;
     Ok(edit)

@@ -151,7 +151,7 @@ impl Gate {
         let Some(guards) = self.guards_of(&edition.entry.apex) else { return true };
         let serials = edition.serials().unwrap_or_default();
         let has_its_own = edition.serials().is_some_and(|(before, after)| before != after) || edition.diff.is_empty();
-        (has_its_own || !self.was_updated(&edition.entry.apex))
+        (has_its_own || !self.was_updated(&edition.entry.apex, edition.diff.from))
             && !edition.is_less_secure
             && weigh_numbers(serials, edition.loss, guards).is_none()
     }
@@ -160,7 +160,7 @@ impl Gate {
     /// would never notice.
     fn contradicts(&self, served: &ImageZone<'_>, zone: &Sorted<'_>) -> Option<String> {
         let serial = audit::serial(zone);
-        if served.serial() != Ok(serial) || !self.was_updated(zone.apex()) {
+        if served.serial() != Ok(serial) || !self.was_updated(zone.apex(), serial) {
             return None;
         }
         // What is damaged cannot be compared, and could not go on as it was.
@@ -170,11 +170,11 @@ impl Gate {
         is_other.then(why)
     }
 
-    /// Whether what is served of a zone of a file is what updates have left.
-    fn was_updated(&self, apex: &[u8]) -> bool {
+    /// Whether what is served of a zone of a file under this serial is what updates have left.
+    fn was_updated(&self, apex: &[u8], serial: u32) -> bool {
         !self.is_journaled(apex)
             && ledger::has_left(&self.data_dir, apex)
-            && !ledger::is_overtaken(&self.data_dir, apex)
+            && !ledger::is_overtaken(&self.data_dir, apex, serial)
     }
 
     /// Remembers that a zone has come: a change without a difference.

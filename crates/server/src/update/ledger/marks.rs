@@ -23,9 +23,9 @@ pub fn has_left(data_dir: &Path, apex: &[u8]) -> bool {
     may_be_there(&file_of(&data_dir.join(FOLDER), apex))
 }
 
-/// Whether it has been served otherwise since, or may have been.
-pub fn is_overtaken(data_dir: &Path, apex: &[u8]) -> bool {
-    !matches!(marked(&data_dir.join(FOLDER), apex), Ok(None))
+/// Whether what is served of it under this serial is what others have had served since, or may be. Where it is newer updates have gone on from there.
+pub fn is_overtaken(data_dir: &Path, apex: &[u8], serial: u32) -> bool {
+    marked(&data_dir.join(FOLDER), apex).map_or(true, |last| last.is_some_and(|last| !is_newer(serial, last)))
 }
 
 /// A zone is served under this serial, and not as updates have made it. Where these have left a file of it they are to go on from there, should
@@ -102,13 +102,14 @@ mod tests {
             overtake(&data, apex, serial);
             assert_eq!(ledger.overtaken(apex).unwrap(), Some(newest), "{serial}");
         }
+        assert_eq!([30, 31, 32].map(|serial| is_overtaken(&data, apex, serial)), [true, true, false]);
         ledger.unmark(apex, 31).unwrap();
         assert_eq!(ledger.overtaken(apex).unwrap(), None);
         // One that cannot be read is not taken for none.
         let mark = mark_of(&ledger.folder, apex);
         std::fs::create_dir(&mark).unwrap();
         overtake(ledger.data_dir(), apex, 5);
-        assert!(ledger.overtaken(apex).is_err() && mark.is_dir());
+        assert!(ledger.overtaken(apex).is_err() && mark.is_dir() && is_overtaken(&data, apex, 32));
         std::fs::remove_dir(&mark).unwrap();
         std::fs::remove_dir_all(&data).unwrap();
     }

@@ -49,7 +49,7 @@ pub struct Loss {
 
 /// False: signers make it, and make it anew whenever they sign.
 pub fn is_weighed(rtype: Rtype) -> bool {
-    !matches!(rtype, rtype::RRSIG | rtype::NSEC | rtype::NSEC3)
+    !matches!(rtype, rtype::RRSIG | rtype::NSEC | rtype::NSEC3 | rtype::ZONEMD)
 }
 
 /// Why the version is not to be published unasked, in words; none: it may be. Err: what is served cannot be read.

@@ -48,6 +48,8 @@ fn each_version_needs_a_digest_of_its_own() {
     assert!(held(&with(8, &wrong), &edited, &guards).starts_with("example. ZONEMD"), "under one serial, too");
     assert!(held(&with(8, &wrong), &with(9, &wrong), &guards).starts_with("example. ZONEMD"));
     assert_eq!(held(&with(8, &wrong), &ZONE.replace("host 7 ", "host 9 "), &guards), "", "none is right");
+    let strict = Guards { lost_percent_max: 0, ..guards };
+    assert_eq!(held(&with(8, &wrong), &ZONE.replace("host 7 ", "host 9 "), &strict), "", "nor is it a loss");
 }
 
 #[test]

@@ -205,12 +205,12 @@ impl Desk for Entrance {
         };
         let why = |has_key| match zone_of(&question.message) {
             Err(refused) => refused,
+            Ok(zone) if !is_ours(&zone) => ELSEWHERE,
             // He may have a right, and comes again.
             Ok(_) if has_key && self.is_broken.load(Relaxed) => {
                 counter = Counter::UpdateFailed;
                 NOT_YET
             }
-            Ok(zone) if !is_ours(&zone) => ELSEWHERE,
             Ok(_) => PROHIBITED,
         };
         let refusal = refused(&question.message, &self.keys.latest().0, why).unwrap_or_default();

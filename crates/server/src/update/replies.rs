@@ -18,11 +18,11 @@ pub enum Judged {
 }
 
 impl Judged {
-    /// Whether it depends on what the zone holds.
+    /// Whether it depends on what the zone holds, or may: a rule may not allow all that a name holds to go, and a name may hold too many records for more.
     pub fn is_of_content(&self) -> bool {
         match self {
             Judged::Unproven(_) => false,
-            Judged::Settled(_, found) => is_of_content(found.rcode),
+            Judged::Settled(_, found) => is_of_content(found.rcode) || found.rcode == Rcode::REFUSED,
             Judged::Staged(_) => true,
         }
     }
@@ -43,10 +43,11 @@ pub fn still(signed: Signed, request: &[u8], keys: &Keys) -> Result<Signed, Refu
 
 /// The code, and the answer. `outcome`: what became of the changes of the group.
 pub fn reply(request: &[u8], judged: Judged, outcome: Refused, now_s: u64) -> (Rcode, Option<Vec<u8>>) {
+    // What was found in a zone was found with the group's changes in it, which did not come about.
+    let is_in_vain = outcome != DONE && judged.is_of_content();
     let (refused, signed) = match judged {
         Judged::Unproven(refusal) => return (refusal.rcode(), unproven(request, &refusal, now_s)),
-        // What was found in a zone was found with the group's changes in it, which did not come about.
-        Judged::Settled(signed, found) if is_of_content(found.rcode) && outcome != DONE => (outcome, signed),
+        Judged::Settled(signed, _) if is_in_vain => (outcome, signed),
         Judged::Settled(signed, refused) => (refused, signed),
         Judged::Staged(signed) => (outcome, Some(signed)),
     };
@@ -111,7 +112,7 @@ mod tests {
             told[3] & 15
         };
         let in_vain = [DONE, Rcode::YXRRSET.into(), Rcode::NXDOMAIN.into(), PROHIBITED, MALFORMED];
-        assert_eq!(in_vain.map(|found| rcode_of(found, FAILED)), [2, 2, 2, 5, 1]);
+        assert_eq!(in_vain.map(|found| rcode_of(found, FAILED)), [2, 2, 2, 2, 1]);
         assert_eq!(in_vain.map(|found| rcode_of(found, DONE)), [0, 7, 3, 5, 1]);
     }
 }

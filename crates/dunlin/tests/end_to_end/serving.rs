@@ -529,6 +529,25 @@ fn what_others_may_see_by_a_reload_of_another_zone_is_what_files_say_now() {
     assert!(says("private").contains("192.0.2.4"), "{}", says("private"));
 }
 
+/// A list has had it served before.
+#[test]
+fn what_others_may_see_of_a_zone_that_is_configured_by_itself_now_is_what_its_file_says() {
+    let folder = Folder::new();
+    ["open", "inside", "outside"].iter().for_each(|name| drop(folder.write_long_ago(name, ZONE)));
+    folder.write("list", "listed.example inside\n");
+    folder.write_long_ago("outside", &ZONE.replace("192.0.2.2", "192.0.2.9"));
+    let before = "[zones]\nlist = \"list\"\n[[zone]]\nname = \"open.example\"\nfile = \"open\"\n";
+    let head = read(&folder.configure("")).replace("[server]\n", "[server]\nallow-query = [\"192.0.2.0/24\"]\n");
+    folder.write("dunlin.toml", &format!("{head}{before}"));
+    let server = Server::start(&folder, &["-c", "dunlin.toml"]);
+    let says = || text(&folder.dunlin(&["query", &format!("@{}", server.address), "www.listed.example"]).stdout);
+    assert!(says().contains("status: REFUSED"));
+    let now = "[[zone]]\nname = \"listed.example\"\nfile = \"outside\"\nallow-query = [\"any\"]\n";
+    folder.write("dunlin.toml", &format!("{head}{before}{now}"));
+    folder.does(&["reload", "open.example"]);
+    assert!(says().contains("192.0.2.9"), "{}", says());
+}
+
 /// Nor by what nobody has asked for, once there was no image of the others.
 #[test]
 fn a_private_zone_that_is_gone_is_served_to_nobody_when_a_folder_changes() {

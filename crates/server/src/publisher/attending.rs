@@ -38,6 +38,7 @@ struct Wish {
     why: Why,
     /// All if none is named.
     zones: Vec<String>,
+    if_served: Vec<String>,
     done: Option<Done>,
     order: Option<Order>,
     /// The configuration is to be read again. What is written in its file is the operator's until he asks for it.
@@ -46,7 +47,7 @@ struct Wish {
 
 impl Wish {
     fn of(why: Why, zones: Vec<String>, done: Option<Done>) -> Wish {
-        Wish { why, zones, done, order: None, is_reload: false }
+        Wish { why, zones, if_served: Vec::new(), done, order: None, is_reload: false }
     }
 
     /// An operator wants zones as they are named now.
@@ -144,7 +145,7 @@ impl Attendant<'_> {
             // One of them may be the file of a zone that was there before.
             config.roster.gather_but_strays(|_| false)?;
         }
-        wish.zones = with_those_for_others(&self.last, &config, std::mem::take(&mut wish.zones));
+        (wish.zones, wish.if_served) = with_those_for_others(&self.last, &config, std::mem::take(&mut wish.zones));
         look_through(&config, &wish.zones, &mut self.seen).map(|()| Some(config))
     }
 
@@ -175,7 +176,7 @@ impl Attendant<'_> {
         systemd::tell(&systemd::reloading());
         let (is_asked, after) = (wish.is_asked(), after.into_iter().collect());
         let job = Job::new(Arc::clone(&self.last), wish.why, wish.zones, wish.done);
-        self.send(Job { order: wish.order, is_asked, number, after, stays, ..job });
+        self.send(Job { if_served: wish.if_served, order: wish.order, is_asked, number, after, stays, ..job });
     }
 
     fn send(&self, job: Job) {
@@ -186,16 +187,19 @@ impl Attendant<'_> {
 }
 
 /// The zones that are named, and with them those that are for others than before: what somebody has taken out of one before he let others in is shown to
-/// nobody. Where the server's own list is another that is about all.
-fn with_those_for_others(before: &Config, config: &Config, mut named: Vec<String>) -> Vec<String> {
+/// nobody. Where the server's own list is another that is about all. Beside them those that have come to `[[zone]]`: a list, a folder or a command may
+/// have had them served before.
+fn with_those_for_others(before: &Config, config: &Config, mut named: Vec<String>) -> (Vec<String>, Vec<String>) {
     let (was, is) = (Admitted::of(before), Admitted::of(config));
     if named.is_empty() || !was.are_by_the_same_server(&is) {
-        return Vec::new();
+        return (Vec::new(), Vec::new());
     }
-    let was_there = |zone: &&Zone| before.roster.written.find(&zone.apex).is_some();
     let others = config.roster.written.iter().filter(|zone| !was.are_the_same(&is, &zone.apex));
-    named.extend(others.filter(was_there).map(|zone| images::name(&zone.apex).to_string()));
-    named
+    let were_there = |zone: &&Zone| before.roster.written.find(&zone.apex).is_some();
+    let (others, come): (Vec<&Zone>, Vec<&Zone>) = others.partition(were_there);
+    let names = |zones: Vec<&Zone>| zones.into_iter().map(|zone| images::name(&zone.apex).to_string()).collect();
+    named.extend::<Vec<String>>(names(others));
+    (named, names(come))
 }
 
 /// A configuration by which zones that take updates are read from our own files, where these are.

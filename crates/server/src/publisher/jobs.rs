@@ -51,6 +51,8 @@ pub struct Job {
     pub config: Arc<Config>,
     pub why: Why,
     pub zones: Vec<String>,
+    /// Where some are named, of these those that are served, too.
+    pub if_served: Vec<String>,
     /// By an operator, who wants zones as they are named now; else nobody has asked for what a list says.
     pub is_asked: bool,
     /// With `Why::Keep`.
@@ -70,8 +72,9 @@ pub struct Job {
 
 impl Job {
     pub fn new(config: Arc<Config>, why: Why, zones: Vec<String>, done: Option<Done>) -> Job {
-        let (is_asked, order, from, after, stays) = (false, None, HashMap::new(), Vec::new(), Vec::new());
-        Job { config, why, zones, is_asked, order, from, done, after, stays, number: 0, names: Names::default() }
+        let (is_asked, order, from, after) = (false, None, HashMap::new(), Vec::new());
+        let (if_served, stays, number, names) = (Vec::new(), Vec::new(), 0, Names::default());
+        Job { config, why, zones, if_served, is_asked, order, from, done, after, stays, number, names }
     }
 
     /// Nobody waits for it, and it says only which files to look at.

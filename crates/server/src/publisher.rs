@@ -231,7 +231,7 @@ impl Publisher {
         self.shared.govern(self.served.fingerprint(), false);
         self.folding.follow(&job.config);
         let is_done = outcome.is_ok();
-        if is_done && job.zones.is_empty() {
+        if is_done && job.zones.is_empty() && self.press.have_done(|_, books| books.owed.is_empty()) {
             // All is as its files say, and nothing waits for an image.
             self.state.set_no_new_image(None);
         }
@@ -434,6 +434,7 @@ impl Publisher {
     /// Tells of zones that are served no more. Where fewer are left than have gone, a folder may have gone with them.
     fn tell_gone(&mut self, gone: &[Box<[u8]>]) {
         self.gone += gone.len();
+        gone.iter().for_each(|apex| self.state.set_unnumbered(apex, false));
         let left = self.state.served().zones;
         let named: Vec<String> = gone.iter().take(NAMED_MAX).map(|apex| images::name(apex).to_string()).collect();
         let facts: [(&str, &dyn std::fmt::Display); 3] =

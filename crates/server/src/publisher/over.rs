@@ -157,7 +157,6 @@ impl Publisher {
         }
         pieces.into_iter().for_each(|(apex, pieces)| self.served.pieces.put(apex, pieces));
         drop(before);
-        difference.gone.iter().for_each(|apex| self.state.set_unnumbered(apex, false));
         seen.into_iter().for_each(|seen| self.served.see(&seen));
         self.served.written = config.roster.written.clone();
         self.served.generation += 1;

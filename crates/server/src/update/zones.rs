@@ -216,6 +216,8 @@ impl Updates {
                 books.unwritten.add_zone(apex, position);
                 books.notes.look(apex);
                 self.state.set_taking(apex);
+                // Each change has a serial of its own from now on.
+                self.state.set_unnumbered(apex, false);
                 if !matches!(self.ledger.overtaken(apex), Ok(None)) {
                     self.later.overtaken.add(apex.into());
                 }

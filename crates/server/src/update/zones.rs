@@ -252,6 +252,11 @@ impl Updates {
             if let Ok(None) = last {
                 continue;
             }
+            // What is served then may have another serial.
+            if self.press.hold().owes(&apex) {
+                self.later.overtaken.block(apex);
+                continue;
+            }
             let zone = name(&apex);
             match self.go_on(&apex, last) {
                 Ok(None) => {}

@@ -440,7 +440,9 @@ impl Registrar {
             if self.untaken.get(&(zone, target)).is_some_and(|(_, is_told)| *is_told) {
                 continue;
             }
-            let why = self.untaken.remove(&(zone, target)).map_or("it does not answer".to_string(), |(why, _)| why);
+            // It has not answered for this version, and that stays so when others do.
+            let none = || ("it does not answer".to_string(), false);
+            let why = self.untaken.entry((zone, target)).or_insert_with(none).0.clone();
             self.tell_untold(now, (zone, target), &why, means);
         }
         self.hand_over(now, means);

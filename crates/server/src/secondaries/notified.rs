@@ -54,7 +54,9 @@ impl Registrar {
     pub(super) fn note_told(&mut self, id: ZoneId) {
         let Some(entry) = self.entries.entry(id) else { return };
         let Some(serial) = entry.serial else { return };
-        if !entry.targets.iter().all(|target| self.announcer.is_told(id, *target)) {
+        let has_answered =
+            |target: &TargetId| self.announcer.is_told(id, *target) && !self.untaken.contains_key(&(id, *target));
+        if !entry.targets.iter().all(has_answered) {
             return;
         }
         let noted = Noted { at_s: wall_s(), serial, unserved: None };

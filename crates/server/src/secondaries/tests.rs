@@ -126,6 +126,39 @@ fn a_transfer_that_panics_gives_its_place_back_and_is_tried_again() {
     }
 }
 
+/// A restart tells those again that have not answered.
+#[test]
+fn a_version_of_which_one_was_not_told_in_the_end_is_not_written_down_as_told() {
+    let mut stage = Stage::new("given-up");
+    let remote = |port: u16| transfer::remote::Remote::from_text(&format!("127.0.0.1:{port}")).unwrap();
+    let peers = Peers { notify: vec![remote(9), remote(10)], ..Peers::default() };
+    let zone = Zone { peers: Some(Box::new(peers)), ..Zone::new(name("other."), stage.folder.join("other")) };
+    stage.config.roster.written = Written::new(vec![zone]);
+    let (zones, _) = stage.means.published.current();
+    stage.registrar.adopt(&stage.config, &zones, 0);
+    let id = stage.registrar.entries.of(&name("other.")).unwrap();
+    let [silent, other] = stage.registrar.entries.entry(id).unwrap().targets[..] else { panic!("two are told") };
+    let is_noted = |stage: &Stage| stage.registrar.announced.of(&name("other.")).map(|told| told.serial);
+    let hear = |stage: &mut Stage, now, target| {
+        let heard = if target == silent { Heard::Silence("it is away".to_string()) } else { Heard::Told };
+        stage.registrar.on_heard(now, Matter::Notify { zone: id, target }, heard, &stage.means);
+    };
+    stage.registrar.announce(0, id);
+    let mut last = 0;
+    while let Some(now) = stage.registrar.announcer.next_deadline() {
+        while let Some((_, target)) = stage.registrar.announcer.next_action(now) {
+            hear(&mut stage, now, target);
+        }
+        last = now;
+    }
+    stage.registrar.act(last, &stage.means);
+    assert_eq!(stage.means.state.count(Counter::NotifyFailed), 1, "that one was not told");
+    hear(&mut stage, last, other);
+    assert_eq!(is_noted(&stage), None);
+    stage.registrar.on_heard(last, Matter::Notify { zone: id, target: silent }, Heard::Told, &stage.means);
+    assert_eq!(is_noted(&stage), Some(1));
+}
+
 /// What is known of zones and servers that come and go is of those that are configured.
 #[test]
 fn what_is_known_goes_with_the_zones_and_servers() {

@@ -488,6 +488,27 @@ fn what_comes_behind_an_update_that_takes_a_new_image_waits_for_it() {
     assert_eq!(server.short(&folder, &["x1.z.example", "A"]), "");
 }
 
+/// Whoever freezes a zone wants it to be as it will stay.
+#[test]
+fn a_freeze_comes_behind_an_update_that_takes_a_new_image() {
+    let folder = folder();
+    let many: String = (0..=50_000).map(|i| format!("n{i}.many A 192.0.2.2\n")).collect();
+    folder.write("z.zone", &format!("{ZONE}{many}"));
+    let server = serve(&folder);
+    std::thread::scope(|scope| {
+        let change = "zone z.example\nadd many.z.example 60 NS ns.other.example.";
+        let first = scope.spawn(|| update(&server, &["-v"], DDNS, change));
+        eventually("it is made durable", || read(&folder.0.join("log")).contains("an update takes a new image"));
+        folder.does(&["zone", "freeze", "z.example"]);
+        assert_eq!(server.short(&folder, &["n7.many.z.example", "A"]), "");
+        assert!(folder.does(&["--json", "status"]).contains("\"frozen\":[\"z.example.\"]"));
+        assert_eq!(first.join().unwrap(), "");
+    });
+    assert!(add(&server, 1).contains("REFUSED"));
+    folder.does(&["zone", "thaw", "z.example"]);
+    assert_eq!(add(&server, 1), "");
+}
+
 /// The file is of more than is laid out where updates wait for it (`images::changes`).
 #[test]
 fn a_zone_is_reloaded_while_updates_change_those_above_and_below_it() {

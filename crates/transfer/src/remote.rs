@@ -54,8 +54,10 @@ impl Remote {
 /// As it is written, the port only if it is not the usual one.
 impl fmt::Display for Remote {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // On two links there are two of one link-local address.
+        let has_link = matches!(self.address, SocketAddr::V6(v6) if v6.scope_id() != 0);
         match self.address.port() {
-            PORT => write!(f, "{}", self.address.ip())?,
+            PORT if !has_link => write!(f, "{}", self.address.ip())?,
             _ => write!(f, "{}", self.address)?,
         }
         let key = self.key.as_ref().map(|key| key.to_string());
@@ -75,6 +77,7 @@ mod tests {
             ("2001:db8::1", "[2001:db8::1]:53", None),
             ("[2001:db8::1]:5300#k", "[2001:db8::1]:5300", Some("k.")),
             ("192.0.2.1#xfr.example", "192.0.2.1:53", Some("xfr.example.")),
+            ("[fe80::1%2]:53", "[fe80::1%2]:53", None),
         ] {
             let remote = Remote::from_text(text).unwrap();
             assert_eq!((remote.address, remote.to_string().as_str()), (address.parse().unwrap(), text));

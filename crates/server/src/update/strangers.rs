@@ -11,6 +11,7 @@ use std::io::{self, Write};
 use std::path::PathBuf;
 use transfer::{Entry, Record};
 use wire::Rtype;
+use wire::rtype::RRSIG;
 use zonefile::Objection;
 
 /// By apex. Bound: what the journal holds behind its last fold.
@@ -84,11 +85,11 @@ impl Behind {
     /// The records of the zone's file, but for those that went, and those that came.
     ///
     /// That may be as somebody has written it: a record more than once, in other letters too, and RRsets of several TTLs. What was changed is what was
-    /// served: each record once, as it stands first, under the first TTL of its RRset.
+    /// served: each record once, as it stands first, under the first TTL of its RRset. Signatures have theirs, each of another RRset.
     fn write(&self, zone: &Zone, out: &mut dyn Write) -> io::Result<()> {
         let went: HashSet<Record> = self.net.iter().filter(|(_, n)| **n < 0).map(|(r, _)| in_any_form(r)).collect();
         let mut ttls: HashMap<(Box<[u8]>, Rtype), Option<u32>> =
-            went.iter().map(|r| ((r.owner().into(), r.rtype), None)).collect();
+            went.iter().filter(|r| r.rtype != RRSIG).map(|r| ((r.owner().into(), r.rtype), None)).collect();
         let (mut gone, mut line, mut failed) = (HashSet::new(), String::new(), None);
         let mut push = |owner: &[u8], rtype, ttl, rdata: &[u8]| {
             line.clear();
@@ -158,14 +159,22 @@ mod tests {
         assert!(text.starts_with(&format!("; dunlin, position 8 (sum at the end)\n{records}; dunlin, sum ")), "{text}");
         // It may be as somebody has written it.
         let ns = |target: &[u8]| Record::new(APEX, 2, 60, target).unwrap();
+        let signature = |covered: &str, ttl: u32| {
+            format!("z. {ttl} IN RRSIG {covered} 8 1 {ttl} 20300101000000 20200101000000 1 z. AAAA\n")
+        };
+        let [end, begin] = [1_893_456_000_u32, 1_577_836_800].map(u32::to_be_bytes);
+        let rdata = [&[0, 6, 8, 1, 0, 0, 0, 60][..], &end, &begin, &[0, 1, 1, b'z', 0, 0, 0, 0]].concat();
+        let gone = Record::new(APEX, RRSIG, 60, &rdata).unwrap();
+        let stays = signature("A", 0);
         let lines = "z. 60 IN A 192.0.2.1\nz. 300 IN A 192.0.2.2\nz. 60 IN A 192.0.2.3\nz. 60 IN A 192.0.2.1\n\
             z. 60 IN NS a.\nz. 60 IN NS A.\nz. 60 IN NS b.\n";
+        let lines = format!("{lines}{}{stays}", signature("SOA", 60));
         std::fs::write(&file, format!("; dunlin, position 5\n{lines}")).unwrap();
         let mut strangers = Strangers::of(folder.clone());
-        strangers.note(5, entry(1, vec![a(1), ns(b"\x01a\0")], vec![]));
+        strangers.note(5, entry(1, vec![a(1), ns(b"\x01a\0"), gone], vec![]));
         assert_eq!(strangers.catch_up(0, 6).1, []);
         let is = std::fs::read_to_string(&file).unwrap();
-        let records = "z. 60 IN A 192.0.2.2\nz. 60 IN A 192.0.2.3\nz. 60 IN NS b.\n";
+        let records = format!("z. 60 IN A 192.0.2.2\nz. 60 IN A 192.0.2.3\nz. 60 IN NS b.\n{stays}");
         assert!(is.starts_with(&format!("; dunlin, position 6 (sum at the end)\n{records}; dunlin, sum ")), "{is}");
         std::fs::write(&file, &text).unwrap();
         // A file that somebody has spoilt stays as it is.

@@ -433,7 +433,9 @@ impl Updates {
     /// `outcome`: what became of the changes of its group.
     fn answer(&mut self, question: Postponed, judged: Judged, outcome: Refused, taken: &Orders) {
         taken.took(&question);
-        self.later.tell(&question, &judged);
+        if !judged.is_in_vain(outcome) {
+            self.later.tell(&question, &judged);
+        }
         // An image may have been made meanwhile.
         let (rcode, reply) = reply(&question.message, judged, outcome, wall_s());
         self.state.updated.count_together(counted(rcode));

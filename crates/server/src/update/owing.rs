@@ -25,7 +25,7 @@ use crate::images::names;
 use crate::json::Json;
 use crate::log::{self, Seldom};
 use crate::publisher::press::Books;
-use crate::refusals::{DONE, FAILED};
+use crate::refusals::{self, DONE, FAILED};
 use crate::secondaries::Secondaries;
 use crate::state::Event;
 use crate::update::intake::{Orders, Request, Unmade, Until};
@@ -38,6 +38,13 @@ use transfer::update::Refused;
 
 pub const UNSERVED: &str = "changes of the zone are in the journal and not served: see the log";
 
+/// A change that no message asked for, and what is told of it once it is served.
+struct Owed {
+    zone: Box<[u8]>,
+    done: Sender<Result<Json, Unmade>>,
+    facts: Json,
+}
+
 #[derive(Default)]
 pub(super) struct Owing {
     pub folds: Folds,
@@ -49,7 +56,7 @@ pub(super) struct Owing {
     questions: Vec<(Postponed, Judged)>,
     /// Of these.
     octets: usize,
-    made: Vec<(Sender<Result<Json, Unmade>>, Json)>,
+    made: Vec<Owed>,
     requests: Vec<Request>,
     unlaid: Seldom,
     unreleased: Seldom,
@@ -62,6 +69,23 @@ impl Owing {
 
     fn is_settled(&self) -> bool {
         self.questions.is_empty() && self.made.is_empty() && self.requests.is_empty()
+    }
+
+    /// The zone begins anew: whoever waits for a change of it does so in vain.
+    pub fn disappoint(&mut self, apex: &[u8]) {
+        let is_of = |question: &Postponed| {
+            refusals::zone_of(&question.message).is_ok_and(|zone| *zone.name.fold().bytes() == *apex)
+        };
+        let questions = std::mem::take(&mut self.questions).into_iter();
+        let told = |(question, judged): (Postponed, Judged)| {
+            let is_of = is_of(&question);
+            (question, if is_of { judged.failed() } else { judged })
+        };
+        self.questions = questions.map(told).collect();
+        for owed in self.made.extract_if(.., |owed| *owed.zone == *apex) {
+            // Whoever asked may have gone.
+            let _ = owed.done.send(Err(UNSERVED.to_string().into()));
+        }
     }
 
     /// This takes a new image.
@@ -119,7 +143,9 @@ impl Updates {
     ) {
         let is_owed = || self.press.hold().owed.contains(zone);
         match made {
-            Ok(facts) if until == Until::Served && is_owed() => self.later.owing.made.push((done, facts)),
+            Ok(facts) if until == Until::Served && is_owed() => {
+                self.later.owing.made.push(Owed { zone: zone.into(), done, facts });
+            }
             // Whoever asked may have gone.
             made => _ = done.send(made),
         }
@@ -226,7 +252,7 @@ impl Updates {
         }
         questions.into_iter().for_each(|(question, judged)| self.answer(question, judged, outcome, taken));
         self.burst.ring(&self.mailboxes);
-        for (done, facts) in made {
+        for Owed { done, facts, .. } in made {
             let _ = done.send(if outcome == DONE { Ok(facts) } else { Err(UNSERVED.to_string().into()) });
         }
         lines.resume();

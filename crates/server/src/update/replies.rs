@@ -1,7 +1,7 @@
 //! What is said to who has sent an update, and what it counts as.
 
 use crate::clock::wall_s;
-use crate::refusals::{DONE, head, unproven};
+use crate::refusals::{DONE, FAILED, head, unproven};
 use stats::Counter;
 use transfer::tsig::{self, Keys, Refusal, Signed};
 use transfer::update::Refused;
@@ -27,6 +27,21 @@ impl Judged {
         }
     }
 
+    /// The changes that it depends on have not come about.
+    pub fn is_in_vain(&self, outcome: Refused) -> bool {
+        outcome != DONE && self.is_of_content()
+    }
+
+    /// The same, whatever becomes of the others.
+    pub fn failed(self) -> Judged {
+        let is_of_content = self.is_of_content();
+        match self {
+            Judged::Staged(signed) => Judged::Settled(Some(signed), FAILED),
+            Judged::Settled(signed, _) if is_of_content => Judged::Settled(signed, FAILED),
+            judged => judged,
+        }
+    }
+
     /// Who has changed something.
     pub fn staged(&self) -> Option<&Signed> {
         if let Judged::Staged(signed) = self { Some(signed) } else { None }
@@ -43,8 +58,7 @@ pub fn still(signed: Signed, request: &[u8], keys: &Keys) -> Result<Signed, Refu
 
 /// The code, and the answer. `outcome`: what became of the changes of the group.
 pub fn reply(request: &[u8], judged: Judged, outcome: Refused, now_s: u64) -> (Rcode, Option<Vec<u8>>) {
-    // What was found in a zone was found with the group's changes in it, which did not come about.
-    let is_in_vain = outcome != DONE && judged.is_of_content();
+    let is_in_vain = judged.is_in_vain(outcome);
     let (refused, signed) = match judged {
         Judged::Unproven(refusal) => return (refusal.rcode(), unproven(request, &refusal, now_s)),
         Judged::Settled(signed, _) if is_in_vain => (outcome, signed),
@@ -76,7 +90,7 @@ pub fn is_of_content(rcode: Rcode) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::refusals::{FAILED, MALFORMED, PROHIBITED};
+    use crate::refusals::{MALFORMED, PROHIBITED};
     use transfer::tsig::{Algorithm, Key};
     use wire::Name;
 

@@ -307,8 +307,8 @@ impl Unwritten {
     pub fn settle(&mut self, written: &mut Files) {
         let mut left = AT_ONCE;
         while let Some((apex, position)) = written.files.pop() {
+            let from = written.behind.take().map_or(Bound::Unbounded, Bound::Excluded);
             if let Some(names) = self.behind.get_mut(&apex) {
-                let from = written.behind.take().map_or(Bound::Unbounded, Bound::Excluded);
                 let some = names.range((from, Bound::Unbounded)).take(left);
                 let some: Vec<_> = some.map(|(name, changed)| (Arc::clone(name), changed.at())).collect();
                 for (name, _) in some.iter().filter(|(_, at)| *at <= position) {
@@ -425,6 +425,25 @@ mod tests {
             [a, b].into_iter().for_each(|apex| settle(&mut unwritten, apex, 6));
             assert_eq!((unwritten.names(), unwritten.behind.len(), unwritten.zones.len()), (0, 0, 1), "{rounds}");
         }
+    }
+
+    /// Where somebody was in it is no place in another one.
+    #[test]
+    fn a_zone_that_begins_anew_while_it_is_crossed_off_leaves_nothing_of_others_behind() {
+        let (a, b) = (&b"\x01a\0"[..], &b"\x01b\0"[..]);
+        let three = |apex: &[u8]| [b"\x01b", b"\x01d", b"\x01f"].map(|label| wish(apex, &[&label[..], apex].concat()));
+        let mut unwritten = Unwritten::default();
+        [a, b].into_iter().for_each(|apex| unwritten.add_zone(apex, 1));
+        unwritten.add([a, b].into_iter().flat_map(three).collect(), 5);
+        let mut written = Files::new([(a.into(), 5), (b.into(), 5)].into_iter());
+        unwritten.settle(&mut written);
+        unwritten.forget(b);
+        unwritten.leave(b);
+        assert_eq!((unwritten.names(), unwritten.needed(), unwritten.zones.len()), (3, 1, 1));
+        while !written.is_empty() {
+            unwritten.settle(&mut written);
+        }
+        assert_eq!((unwritten.names(), unwritten.behind.len(), unwritten.needed()), (0, 0, 5));
     }
 
     #[test]

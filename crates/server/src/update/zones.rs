@@ -121,7 +121,7 @@ impl Updates {
             // Whoever has the zone begin anew wants nothing of what updates have made of it.
             if (books.unwritten.is_behind(apex) || books.owes(apex)) && is_taken_away(&self.ledger.file_of(apex)) {
                 books.unwritten.forget(apex);
-                books.owed.remove(apex);
+                self.later.owing.disappoint(apex);
             }
             books.unwritten.leave(apex);
         }

@@ -61,6 +61,8 @@ pub(super) struct Overtaken {
     /// Those that could not go on from there.
     stuck: Vec<Box<[u8]>>,
     failures: Failures,
+    /// Those that are seen to when they owe nothing any more.
+    owing: Vec<Box<[u8]>>,
     /// Those of all these that take no change.
     zones: HashSet<Box<[u8]>>,
     said: Seldom,
@@ -91,6 +93,12 @@ impl Overtaken {
         self.stuck.push(apex);
     }
 
+    /// The same once what it owes is served, which may be under another serial.
+    fn wait(&mut self, apex: Box<[u8]>) {
+        self.zones.insert(apex.clone());
+        self.owing.push(apex);
+    }
+
     /// Until then it takes no change.
     fn block(&mut self, apex: Box<[u8]>) {
         self.zones.insert(apex.clone());
@@ -107,7 +115,7 @@ impl Overtaken {
     }
 
     pub fn is_nothing(&self) -> bool {
-        self.next.is_empty() && self.stuck.is_empty()
+        self.next.is_empty() && self.stuck.is_empty() && self.owing.is_empty()
     }
 }
 
@@ -240,6 +248,10 @@ impl Updates {
     pub(super) fn outrun(&mut self) {
         let begun = Instant::now();
         let overtaken = &mut self.later.overtaken;
+        if !overtaken.owing.is_empty() {
+            let books = self.press.hold();
+            overtaken.next.extend(overtaken.owing.extract_if(.., |apex| !books.owes(apex)));
+        }
         if overtaken.next.is_empty() && overtaken.is_due() {
             overtaken.next.append(&mut overtaken.stuck);
         }
@@ -252,9 +264,8 @@ impl Updates {
             if let Ok(None) = last {
                 continue;
             }
-            // What is served then may have another serial.
             if self.press.hold().owes(&apex) {
-                self.later.overtaken.block(apex);
+                self.later.overtaken.wait(apex);
                 continue;
             }
             let zone = name(&apex);

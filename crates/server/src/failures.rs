@@ -15,7 +15,9 @@ pub struct Failures {
 
 impl Failures {
     pub fn add(&mut self, now: Instant) {
-        (self.last, self.times) = (Some(now), self.times.saturating_add(1));
+        // What failed long ago may have been done meanwhile, by others.
+        let are_of_now = self.last.is_some_and(|last| now - last <= AGAIN_MAX * 2);
+        (self.last, self.times) = (Some(now), if are_of_now { self.times.saturating_add(1) } else { 1 });
     }
 
     /// How long it is not tried again; None: the last try did not fail.
@@ -49,5 +51,7 @@ mod tests {
         assert_eq!(now - begun, Duration::from_secs(pauses.iter().sum()));
         (0..100).for_each(|_| failures.add(now));
         assert_eq!(failures.rest(now), Some(AGAIN_MAX));
+        failures.add(now + 3 * AGAIN_MAX);
+        assert_eq!(failures.rest(now + 3 * AGAIN_MAX), Some(AGAIN));
     }
 }

@@ -198,7 +198,10 @@ impl Publisher {
         job.after.iter().for_each(|after| _ = after.recv());
         let is_served =
             |name: &String| crate::config::apex(name).is_ok_and(|apex| self.served.manifest.find(&apex).is_some());
-        job.zones.extend(std::mem::take(&mut job.if_served).into_iter().filter(is_served));
+        // Where none is named all are meant.
+        if !job.zones.is_empty() {
+            job.zones.extend(std::mem::take(&mut job.if_served).into_iter().filter(is_served));
+        }
         self.follow(&job);
         self.admit_now(&job.config);
         let wanted: HashSet<Box<[u8]>> = job.zones.iter().filter_map(|name| crate::config::apex(name).ok()).collect();

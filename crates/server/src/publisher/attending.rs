@@ -12,6 +12,7 @@ use crate::run::systemd;
 use crate::secondaries::{Note, Secondaries};
 use crate::state::{Done, Event};
 use crate::update::ledger;
+use std::collections::HashSet;
 use std::iter;
 use std::sync::Arc;
 use std::sync::mpsc::channel;
@@ -194,7 +195,9 @@ fn with_those_for_others(before: &Config, config: &Config, mut named: Vec<String
     if named.is_empty() || !was.are_by_the_same_server(&is) {
         return (Vec::new(), Vec::new());
     }
+    let known: HashSet<Box<[u8]>> = named.iter().filter_map(|name| config::apex(name).ok()).collect();
     let others = config.roster.written.iter().filter(|zone| !was.are_the_same(&is, &zone.apex));
+    let others = others.filter(|zone| !known.contains(&zone.apex));
     let were_there = |zone: &&Zone| before.roster.written.find(&zone.apex).is_some();
     let (others, come): (Vec<&Zone>, Vec<&Zone>) = others.partition(were_there);
     let names = |zones: Vec<&Zone>| zones.into_iter().map(|zone| images::name(&zone.apex).to_string()).collect();

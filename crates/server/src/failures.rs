@@ -5,6 +5,8 @@ use std::time::{Duration, Instant};
 /// After the first time, and twice as long after each that follows, a minute at most: on a full disk nothing else would be done.
 const AGAIN: Duration = Duration::from_secs(1);
 const AGAIN_MAX: Duration = Duration::from_secs(60);
+/// What failed so long ago may have been done meanwhile, by others. A try may take minutes.
+const LONG_AGO: Duration = Duration::from_secs(3600);
 
 /// Tries of the same thing that have failed, one after the other.
 #[derive(Default)]
@@ -15,9 +17,8 @@ pub struct Failures {
 
 impl Failures {
     pub fn add(&mut self, now: Instant) {
-        // What failed long ago may have been done meanwhile, by others.
-        let are_of_now = self.last.is_some_and(|last| now - last <= AGAIN_MAX * 2);
-        (self.last, self.times) = (Some(now), if are_of_now { self.times.saturating_add(1) } else { 1 });
+        let is_another = self.last.is_none_or(|last| now - last >= LONG_AGO);
+        (self.last, self.times) = (Some(now), if is_another { 1 } else { self.times.saturating_add(1) });
     }
 
     /// How long it is not tried again; None: the last try did not fail.
@@ -51,7 +52,11 @@ mod tests {
         assert_eq!(now - begun, Duration::from_secs(pauses.iter().sum()));
         (0..100).for_each(|_| failures.add(now));
         assert_eq!(failures.rest(now), Some(AGAIN_MAX));
-        failures.add(now + 3 * AGAIN_MAX);
-        assert_eq!(failures.rest(now + 3 * AGAIN_MAX), Some(AGAIN));
+        now += 5 * AGAIN_MAX;
+        failures.add(now);
+        assert_eq!(failures.rest(now), Some(AGAIN_MAX), "it took that long");
+        now += LONG_AGO;
+        failures.add(now);
+        assert_eq!(failures.rest(now), Some(AGAIN));
     }
 }

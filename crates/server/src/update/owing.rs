@@ -37,6 +37,8 @@ use std::time::Instant;
 use transfer::update::Refused;
 
 pub const UNSERVED: &str = "changes of the zone are in the journal and not served: see the log";
+const ANEW: &str =
+    "the zone begins anew, for its files below data-dir were taken away: nothing that had changed counts any more";
 
 /// A change that no message asked for, and what is told of it once it is served.
 struct Owed {
@@ -84,7 +86,7 @@ impl Owing {
         self.questions = questions.map(told).collect();
         for owed in self.made.extract_if(.., |owed| *owed.zone == *apex) {
             // Whoever asked may have gone.
-            let _ = owed.done.send(Err(UNSERVED.to_string().into()));
+            let _ = owed.done.send(Err(ANEW.to_string().into()));
         }
     }
 

@@ -304,7 +304,7 @@ fn rollback(state: &State, zone: &str, serial: u32) -> Json {
             "zone {zone}: {why}; mend its file, publish it, or move it away, before you go back"
         )]);
     }
-    told("reload", past(state).and_then(|past| intake.go_back(past, zone, serial)))
+    told("reload", past(state).and_then(|past| intake.go_back(past, &state.reading, zone, serial)))
 }
 
 /// Whether the file of a zone of updates may have been edited.

@@ -247,11 +247,14 @@ impl Intake {
         let _ = is_settled.recv_timeout(SETTLED_WITHIN);
     }
 
-    /// Has a zone as it was at this serial, under a new one. What has changed since is looked for here, where no update waits for it.
-    pub fn go_back(&self, past: &Past, zone: &str, serial: u32) -> Result<Json, String> {
+    /// Has a zone as it was at this serial, under a new one. What has changed since is looked for here, where no update waits for it, and by one at a
+    /// time, who holds `reading`: it may be a gigabyte.
+    pub fn go_back(&self, past: &Past, reading: &Mutex<()>, zone: &str, serial: u32) -> Result<Json, String> {
         let apex = history::named(zone)?;
         for _ in 0..TRIES {
+            let turn = hold(reading);
             let diff = history::with_zone(&past.published, &apex, |served| past.back(&apex, served, serial))?;
+            drop(turn);
             let made =
                 Made::of(&apex, diff, history::by_going_back(serial)).found_out(&past.published.current().0.image);
             match self.change(made, Until::Served) {

@@ -259,6 +259,12 @@ impl Slate {
         }
     }
 
+    /// Whether somebody waits who wants the zone's edit taken in whatever the guards object to.
+    pub fn is_forced(&self, apex: &[u8]) -> bool {
+        let Entries { asked, told, .. } = &*self.hold();
+        asked.get(apex).into_iter().chain(told.get(apex)).flatten().any(|asker| asker.forces)
+    }
+
     /// Whoever has this number wants nothing any more. False: somebody is at it, and that was not to be stopped.
     pub fn withdraw(&self, apex: &[u8], number: u64, also_begun: bool) -> bool {
         let Entries { asked, told, .. } = &mut *self.hold();
@@ -494,7 +500,7 @@ mod tests {
         slate.look(&[A.into()], start);
         assert_eq!(take(start), Some((What::Force, true, false)));
         slate.look(&[A.into()], start);
-        assert!(slate.withdraw(A, third, true));
+        assert!(slate.is_forced(A) && slate.withdraw(A, third, true) && !slate.is_forced(A));
         assert_eq!(take(start), Some((What::Look, true, false)), "he has gone");
         force(A);
         slate.look(&[A.into()], start);

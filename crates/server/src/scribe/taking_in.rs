@@ -44,6 +44,9 @@ impl Scribe {
     pub(super) fn take_in(&mut self, task: &Task, file: &Path, is: String, mut origin: Origin) -> Result<Done, Undone> {
         if task.what == What::Force {
             self.forced.insert(task.apex.clone(), is.clone());
+        } else if !self.press.slate.is_forced(&task.apex) {
+            // Whoever has said so was told that it was for nothing, or that it takes too long.
+            self.forced.remove(&task.apex);
         }
         // Of an edit that came after that nobody has said so.
         let is_forced = self.forced.get(&task.apex).is_some_and(|forced| *forced == is);

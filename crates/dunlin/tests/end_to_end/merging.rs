@@ -123,6 +123,23 @@ fn what_is_included_is_part_of_the_file() {
     }
 }
 
+/// What an edit includes, and the version before did not, may be mended with the file as it is.
+#[test]
+fn an_edit_that_is_held_for_what_it_includes_is_read_again() {
+    let stage = Stage::new("", 10);
+    let server = stage.serve();
+    let text = read(&stage.file);
+    let (hosts, others): (Vec<&str>, Vec<&str>) = text.lines().partition(|line| line.starts_with('h'));
+    let more = |hosts: &[&str]| stage.folder.write_long_ago("zones/more", &format!("{}\n", hosts.join("\n")));
+    more(&[]);
+    stage.edit(&format!("{}\n$INCLUDE more\n", others.join("\n")));
+    eventually("the complaint", || stage.ctl(&["status"]).contains("would be lost"));
+    stage.folder.refuses(&["reload", "z.example"], "would be lost");
+    more(&[&hosts[..], &["more A 192.0.2.9"]].concat());
+    assert!(stage.folder.does(&["reload", "z.example"]).contains("changed true"));
+    assert_eq!(asked(&stage, &server, "more"), "192.0.2.9\n");
+}
+
 #[test]
 fn what_both_have_changed_is_held_until_one_of_them_gives_way() {
     let stage = Stage::new("", 2);

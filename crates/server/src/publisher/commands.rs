@@ -62,7 +62,12 @@ impl Publisher {
                 let serial = served.serial().map_err(|damaged| sound::damaged(damaged).to_string())?;
                 Ok(history::json(&zone.apex, &Diff::new(serial, serial, vec![], vec![])))
             }),
-            Err(Hindrance::Wrong(why) | Hindrance::Elsewhere(why) | Hindrance::Weighed(why)) => Err(why),
+            Err(
+                Hindrance::Wrong(why)
+                | Hindrance::Elsewhere(why)
+                | Hindrance::Weighed(why)
+                | Hindrance::WeighedElsewhere(why),
+            ) => Err(why),
         }
     }
 

@@ -58,6 +58,8 @@ pub enum Hindrance {
     Elsewhere(String),
     /// The operator should look at it before.
     Weighed(String),
+    /// The same; but what it includes may be at fault.
+    WeighedElsewhere(String),
 }
 
 impl From<String> for Hindrance {
@@ -110,6 +112,7 @@ pub fn edit(
     found.map_err(|hindrance| match hindrance {
         // Nor is a damaged image the file's fault: a new one is under way.
         Hindrance::Wrong(why) if !is_alone || why == DAMAGED => Hindrance::Elsewhere(why),
+        Hindrance::Weighed(why) if !is_alone => Hindrance::WeighedElsewhere(why),
         other => other,
     })?;
     Ok(edit)

@@ -90,6 +90,9 @@ impl Scribe {
             // That may be mended, and the file stays as it is.
             Reading::Hindered(Hindrance::Elsewhere(why)) => Err(self.wait(task, file, &why)),
             Reading::Hindered(Hindrance::Weighed(why)) => refuse(self, &weighed(&why, &task.apex)),
+            Reading::Hindered(Hindrance::WeighedElsewhere(why)) => {
+                Err(self.wait(task, file, &weighed(&why, &task.apex)))
+            }
             Reading::Taken(taken) => {
                 let (edit, kept) = *taken;
                 self.refused.remove(&task.apex);

@@ -39,8 +39,6 @@ use crate::secondaries::Note;
 use crate::state::{Event, State};
 use crate::update::ledger;
 use crate::update::novices::Asked;
-use crate::zonetext::Text;
-use crate::zonetext::sum;
 use attending::NEEDS_RESTART;
 use audit::Guards;
 use by::{By, record};
@@ -473,12 +471,10 @@ impl Publisher {
         }
     }
 
-    /// What cannot be read of a zone that comes from others these have. What has come whole they would only send once more.
+    /// What cannot be read of a zone that comes from others these have.
     fn have_fetched(&self, apex: &[u8]) {
-        let is_spoilt = |zone: &&Zone| !Text::of(&zone.file).is_ok_and(|text| sum::is_whole(text.octets()));
-        let zone = self.served.written.find(apex).filter(|zone| zone.is_secondary());
         if let Some(secondaries) = &self.state.secondaries
-            && zone.filter(is_spoilt).is_some()
+            && self.served.written.find(apex).is_some_and(Zone::is_secondary)
         {
             // Nobody waits for that.
             let (done, _) = channel();

@@ -77,30 +77,16 @@ pub fn write(
 
 /// What a text holds behind its first line, and before its sum. Err: it is not what was written.
 pub fn holds(text: &[u8]) -> Result<&[u8], Broken> {
-    let (line, rest) = parted(text);
-    if !says_so(line) {
+    let first = text.iter().take(FIRST_LINE_MAX).position(|&c| c == b'\n').unwrap_or_default();
+    let (line, rest) = text.split_at(first);
+    if !line.starts_with(OURS.as_bytes()) || !line.ends_with(SAID.as_bytes()) {
         return Ok(rest);
     }
-    let first = line.len();
     let whole = text.len().checked_sub(SUM_OCTETS).and_then(|end| text.split_at_checked(end));
     match whole.filter(|(before, sum)| *sum == format!("{SUM}{:08x}\n", crc32c(before)).as_bytes()) {
         Some((before, _)) => Ok(&before[first..]),
         None => Err(Broken),
     }
-}
-
-/// Whether a text says that it has a sum, and has it: then it is what was written.
-pub fn is_whole(text: &[u8]) -> bool {
-    says_so(parted(text).0) && holds(text).is_ok()
-}
-
-/// Its first line, and the rest.
-fn parted(text: &[u8]) -> (&[u8], &[u8]) {
-    text.split_at(text.iter().take(FIRST_LINE_MAX).position(|&c| c == b'\n').unwrap_or_default())
-}
-
-fn says_so(line: &[u8]) -> bool {
-    line.starts_with(OURS.as_bytes()) && line.ends_with(SAID.as_bytes())
 }
 
 #[cfg(test)]
@@ -123,13 +109,11 @@ mod tests {
         let body = "z. 60 IN A 192.0.2.1\nz. 60 IN A 192.0.2.2\n";
         let text = written("octets", body);
         assert_eq!(holds(&text).unwrap(), format!("\n{body}").as_bytes());
-        assert!(is_whole(&text));
         for i in "; dunlin, ".len()..text.len() {
             // The words that speak of a sum are the only ones without which there is none.
             let is_said = ("; dunlin, a test".len().."; dunlin, a test (sum at the end)\n".len()).contains(&i);
             let flipped = |bit: u8| [&text[..i], &[text[i] ^ bit], &text[i + 1..]].concat();
             (0..8).for_each(|n| assert!(holds(&flipped(1 << n)).is_err() || is_said, "{i} {n}"));
-            (0..8).for_each(|n| assert!(!is_whole(&flipped(1 << n)), "{i} {n}"));
             let is_cut_in_head = i < "; dunlin, a test (sum at the end)\n".len();
             assert!(holds(&text[..i]).is_err() || is_cut_in_head, "cut off behind {i}");
             assert!(holds(&[&text[..i], &text[i + 1..]].concat()).is_err() || is_said, "without {i}");
@@ -145,7 +129,6 @@ mod tests {
         let text = written("none", "z. 60 IN A 192.0.2.1\n");
         let mended = String::from_utf8(text).unwrap().replace(" (sum at the end)", "").replace(".1\n", ".9\n");
         assert!(holds(mended.as_bytes()).unwrap().starts_with(b"\nz. 60 IN A 192.0.2.9\n"));
-        assert!(!is_whole(mended.as_bytes()), "nobody knows that");
         for other in
             ["", "\n", "$TTL 60\n; dunlin, x (sum at the end)\n", "; dunlin, position 5\nz. 60 IN A 192.0.2.1\n"]
         {

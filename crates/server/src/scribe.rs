@@ -10,8 +10,8 @@
 //!          no: somebody edited it in between -> they exchange names again
 //! ```
 //! Never writes over an edit that the zone has not taken in: where both have changed the same, where the guards object, or the
-//! file is wrong, that is said, and the edit waits until the file is edited again, or is gone. What could not be written is in
-//! the journal, and is owed at the next start too.
+//! file is wrong, that is said, and the edit waits until the file, or what it includes, is edited again, or is gone. What could not
+//! be written is in the journal, and is owed at the next start too.
 
 pub(crate) mod aside;
 pub(crate) mod edited;
@@ -58,7 +58,7 @@ pub struct Scribe {
     folders: Arc<Folders>,
     /// Edits that wait. Bound: as many as zones take updates.
     refused: HashMap<Box<[u8]>, Refused>,
-    /// How files were whose edits an operator wants to be taken in whatever the guards object to, until they are. Bound: as `refused`.
+    /// How files were whose edits an operator wants to be taken in whatever the guards object to, until they are, or he waits no more. Bound: as `refused`.
     forced: HashMap<Box<[u8]>, String>,
     /// How the files are that were written. Bound: as many as zones are written back, each as `outline` says.
     outlines: HashMap<Box<[u8]>, Outline>,

@@ -38,7 +38,7 @@ use transfer::update::Refused;
 
 pub const UNSERVED: &str = "changes of the zone are in the journal and not served: see the log";
 const ANEW: &str =
-    "the zone begins anew, for its files below data-dir were taken away: nothing that had changed counts any more";
+    "the zone begins anew, for its file in data-dir/journal was taken away: what had changed does not count any more";
 
 /// A change that no message asked for, and what is told of it once it is served.
 struct Owed {

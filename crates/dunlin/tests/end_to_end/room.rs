@@ -2,7 +2,7 @@
 
 use crate::lost::at_position;
 use crate::running::{Folder, Server, at_home, eventually, read};
-use crate::updates::{CONFIGURATION, DDNS, ZONE, add, after_a_kill, folder, has, serve, update};
+use crate::updates::{CONFIGURATION, DDNS, ZONE, add, after_a_kill, folder, has, serve, serve_many, update};
 use std::process::Command;
 
 #[test]
@@ -252,9 +252,7 @@ fn a_zone_that_waits_for_a_new_image_keeps_no_other_from_its_updates() {
     let other = "[[zone]]\nname = \"other.example\"\nfile = \"other.zone\"\nallow-update = [\"key:ddns\"]\n";
     folder.configure(&format!("{alone}{other}"));
     folder.write("other.zone", ZONE);
-    let many: String = (0..=10_000).map(|i| format!("n{i}.many A 192.0.2.2\n")).collect();
-    folder.write("z.zone", &format!("{ZONE}{many}"));
-    let server = serve(&folder);
+    let server = serve_many(&folder, 10_000);
     let limit = |octets: &str| limit(&server, octets);
     let add_there = |i: u32| {
         let line = format!("zone other.example\nadd n{i}.other.example 60 A 192.0.2.{i}");
@@ -285,9 +283,7 @@ fn a_zone_that_waits_for_a_new_image_keeps_no_other_from_its_updates() {
 #[test]
 fn what_takes_a_new_image_comes_with_it_though_the_zone_is_its_updates_no_more() {
     let folder = folder();
-    let many: String = (0..=10_000).map(|i| format!("n{i}.many A 192.0.2.2\n")).collect();
-    folder.write("z.zone", &format!("{ZONE}{many}"));
-    let server = serve(&folder);
+    let server = serve_many(&folder, 10_000);
     let below = || server.short(&folder, &["n7.many.z.example", "A"]);
     limit(&server, "20000");
     let change = "zone z.example\nadd many.z.example 60 NS ns.other.example.";

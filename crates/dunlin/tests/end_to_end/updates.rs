@@ -68,6 +68,13 @@ pub fn update(server: &Server, arguments: &[&str], key: &str, lines: &str) -> St
 
 pub const DDNS: &str = "hmac-sha256:ddns";
 
+/// With more names below one than are laid while updates wait: whoever delegates that hides them.
+pub fn serve_many(folder: &Folder, names: u32) -> Server {
+    let many: String = (0..=names).map(|i| format!("n{i}.many A 192.0.2.2\n")).collect();
+    folder.write("z.zone", &format!("{ZONE}{many}"));
+    serve(folder)
+}
+
 /// What one zone that takes updates has had added, and another zone that has nothing to do with it.
 pub fn add(server: &Server, i: u32) -> String {
     update(server, &[], DDNS, &format!("zone z.example\nadd n{i}.z.example 60 A 192.0.2.{i}"))
@@ -441,9 +448,7 @@ fn an_update_that_takes_a_new_image_does_not_wait_for_other_zones_to_be_mended()
     let with = alone.replacen("allow-update", "write-back = \"1s\"\nallow-update", 1);
     folder.configure(&format!("{with}{other}"));
     folder.write("other.zone", &format!("{ZONE}wrong A here\n"));
-    let many: String = (0..=10_000).map(|i| format!("n{i}.many A 192.0.2.2\n")).collect();
-    folder.write("z.zone", &format!("{ZONE}{many}"));
-    let server = serve(&folder);
+    let server = serve_many(&folder, 10_000);
     let changes = [("add many.z.example 60 NS ns.other.example.", ""), ("del many.z.example NS", "192.0.2.2\n")];
     for (change, expect) in changes {
         let is_written = || read(&folder.0.join("z.zone")).contains("many.z.example. 60 IN NS") == expect.is_empty();
@@ -458,9 +463,7 @@ fn an_update_that_takes_a_new_image_does_not_wait_for_other_zones_to_be_mended()
 #[test]
 fn what_comes_behind_an_update_that_takes_a_new_image_waits_for_it() {
     let folder = folder();
-    let many: String = (0..=10_000).map(|i| format!("n{i}.many A 192.0.2.2\n")).collect();
-    folder.write("z.zone", &format!("{ZONE}{many}"));
-    let server = serve(&folder);
+    let server = serve_many(&folder, 10_000);
     let lines = [("add many.z.example 60 NS ns.other.example.", "yxrrset"), ("del many.z.example NS", "nxrrset")];
     for (i, (line, prerequisite)) in lines.into_iter().enumerate() {
         std::thread::scope(|scope| {
@@ -492,9 +495,7 @@ fn what_comes_behind_an_update_that_takes_a_new_image_waits_for_it() {
 #[test]
 fn a_freeze_comes_behind_an_update_that_takes_a_new_image() {
     let folder = folder();
-    let many: String = (0..=50_000).map(|i| format!("n{i}.many A 192.0.2.2\n")).collect();
-    folder.write("z.zone", &format!("{ZONE}{many}"));
-    let server = serve(&folder);
+    let server = serve_many(&folder, 50_000);
     std::thread::scope(|scope| {
         let change = "zone z.example\nadd many.z.example 60 NS ns.other.example.";
         let first = scope.spawn(|| update(&server, &["-v"], DDNS, change));

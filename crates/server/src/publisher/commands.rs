@@ -11,7 +11,7 @@ use crate::json::Json;
 use crate::kept::{Kept, Order};
 use crate::log;
 use crate::publisher::jobs::Why;
-use crate::scribe::edited::{self, Edit, Hindrance};
+use crate::scribe::edited::{self, Edit};
 use crate::scribe::origin::{self, Base, Origin};
 use crate::zonetext::reading::{self, Stock};
 use image::Zone as ImageZone;
@@ -62,12 +62,7 @@ impl Publisher {
                 let serial = served.serial().map_err(|damaged| sound::damaged(damaged).to_string())?;
                 Ok(history::json(&zone.apex, &Diff::new(serial, serial, vec![], vec![])))
             }),
-            Err(
-                Hindrance::Wrong(why)
-                | Hindrance::Elsewhere(why)
-                | Hindrance::Weighed(why)
-                | Hindrance::WeighedElsewhere(why),
-            ) => Err(why),
+            Err(hindrance) => Err(hindrance.why()),
         }
     }
 

@@ -62,6 +62,17 @@ pub enum Hindrance {
     WeighedElsewhere(String),
 }
 
+impl Hindrance {
+    pub fn why(self) -> String {
+        match self {
+            Hindrance::Wrong(why)
+            | Hindrance::Elsewhere(why)
+            | Hindrance::Weighed(why)
+            | Hindrance::WeighedElsewhere(why) => why,
+        }
+    }
+}
+
 impl From<String> for Hindrance {
     fn from(why: String) -> Hindrance {
         Hindrance::Wrong(why)

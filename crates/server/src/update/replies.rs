@@ -32,7 +32,7 @@ impl Judged {
         outcome != DONE && self.is_of_content()
     }
 
-    /// The same, whatever becomes of the others.
+    /// What it depends on has not come about, whatever becomes of the group's other changes.
     pub fn failed(self) -> Judged {
         let is_of_content = self.is_of_content();
         match self {

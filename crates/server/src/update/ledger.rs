@@ -20,6 +20,7 @@
 mod files;
 mod hand;
 mod marks;
+mod release;
 
 use crate::clock::change_now;
 use crate::config::{History, Written, Zone};
@@ -42,21 +43,20 @@ pub use hand::Group;
 pub use hand::Hand;
 use image::{View, Zone as ImageZone};
 pub use marks::{has_left, is_overtaken, overtake};
+use release::{RELEASED, released, said_released, write_released};
 use sha2::{Digest, Sha256};
 use std::collections::HashMap;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard};
-use store::atomic::{Output, Prepared, prepare, write_atomically};
-use store::crc::crc32c;
+use store::atomic::{Output, Prepared, prepare};
 use store::journal::{Folder, Journal, SEGMENT_OCTETS};
 use transfer::allow::Rules;
 use transfer::{Author, Diff, Entry, Head, Kind};
 use wire::rtype::{Rtype, SOA};
 
 pub const FOLDER: &str = "journal";
-const RELEASED: &str = "released";
 /// What the first line of a zone's file says of it, with the position.
 const POSITION: &str = "position";
 pub struct Ledger {
@@ -379,37 +379,6 @@ impl Ledger {
     }
 }
 
-/// Where that is not said, all that is there is needed: nothing goes before it is released.
-fn released(folder: &Path) -> io::Result<u64> {
-    said_released(folder)?.map_or_else(|| Journal::oldest(Folder::open(folder)?), Ok)
-}
-
-/// None: it is not said, or what says it is damaged.
-fn said_released(folder: &Path) -> io::Result<Option<u64>> {
-    match std::fs::read(folder.join(RELEASED)) {
-        Ok(text) => Ok(str::from_utf8(&text).ok().and_then(released_in)),
-        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(e) => Err(io::Error::new(e.kind(), format!("{}: {e}", folder.join(RELEASED).display()))),
-    }
-}
-
-/// A position, and a sum of it: of one that is too high by one a start would not read a change that was acknowledged.
-fn line_of_released(position: u64) -> String {
-    let position = position.to_string();
-    format!("{position} sum {:08x}\n", crc32c(position.as_bytes()))
-}
-
-/// Up to version 0.1 there was no sum.
-fn released_in(text: &str) -> Option<u64> {
-    let position = text.strip_suffix('\n')?.split(' ').next()?.parse().ok()?;
-    let is_so = text == format!("{position}\n") || text == line_of_released(position);
-    is_so.then_some(position)
-}
-
-fn write_released(folder: &Path, position: u64) -> io::Result<()> {
-    write_atomically(folder, RELEASED, None, |out| out.write_all(line_of_released(position).as_bytes())).map(drop)
-}
-
 /// Writes the file of a zone as the image has it, but for these names: it then holds all changes before `position`. False: there is
 /// no such zone.
 pub fn write(data_dir: &Path, sound: &Sound<'_>, apex: &[u8], names: &Names, position: u64) -> io::Result<bool> {
@@ -535,19 +504,6 @@ mod tests {
         }
         std::fs::remove_file(&file).unwrap();
         assert_eq!(serial_in(&file), None);
-    }
-
-    #[test]
-    fn a_position_is_believed_as_it_was_written() {
-        let text = line_of_released(228);
-        assert_eq!((released_in(&text), released_in("228\n")), (Some(228), Some(228)));
-        for bit in 0..8 * text.len() {
-            let mut octets = text.clone().into_bytes();
-            octets[bit / 8] ^= 1 << (bit % 8);
-            assert_eq!(str::from_utf8(&octets).ok().and_then(released_in), None, "bit {bit}");
-        }
-        (0..text.len()).for_each(|len| assert_eq!(released_in(&text[..len]), None, "{len} octets"));
-        assert_eq!((released_in("228"), released_in("22x\n"), released_in("228 \n")), (None, None, None));
     }
 
     pub const ALL: History = History { age: Duration::MAX, octets: u64::MAX };

@@ -1,0 +1,58 @@
+//! The position before which no zone's file needs the journal: a start does not read what stands there.
+
+use std::io::{self, Write};
+use std::path::Path;
+use store::atomic::write_atomically;
+use store::crc::crc32c;
+use store::journal::{Folder, Journal};
+
+pub const RELEASED: &str = "released";
+
+/// Where that is not said, all that is there is needed: nothing goes before it is released.
+pub fn released(folder: &Path) -> io::Result<u64> {
+    said_released(folder)?.map_or_else(|| Journal::oldest(Folder::open(folder)?), Ok)
+}
+
+/// None: it is not said, or what says it is damaged.
+pub fn said_released(folder: &Path) -> io::Result<Option<u64>> {
+    match std::fs::read(folder.join(RELEASED)) {
+        Ok(text) => Ok(str::from_utf8(&text).ok().and_then(released_in)),
+        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(e) => Err(io::Error::new(e.kind(), format!("{}: {e}", folder.join(RELEASED).display()))),
+    }
+}
+
+/// A position, and a sum of it: of one that is too high by one a start would not read a change that was acknowledged.
+fn line_of_released(position: u64) -> String {
+    let position = position.to_string();
+    format!("{position} sum {:08x}\n", crc32c(position.as_bytes()))
+}
+
+/// Up to version 0.1 there was no sum.
+fn released_in(text: &str) -> Option<u64> {
+    let position = text.strip_suffix('\n')?.split(' ').next()?.parse().ok()?;
+    let is_so = text == format!("{position}\n") || text == line_of_released(position);
+    is_so.then_some(position)
+}
+
+pub fn write_released(folder: &Path, position: u64) -> io::Result<()> {
+    write_atomically(folder, RELEASED, None, |out| out.write_all(line_of_released(position).as_bytes())).map(drop)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_position_is_believed_as_it_was_written() {
+        let text = line_of_released(228);
+        assert_eq!((released_in(&text), released_in("228\n")), (Some(228), Some(228)));
+        for bit in 0..8 * text.len() {
+            let mut octets = text.clone().into_bytes();
+            octets[bit / 8] ^= 1 << (bit % 8);
+            assert_eq!(str::from_utf8(&octets).ok().and_then(released_in), None, "bit {bit}");
+        }
+        (0..text.len()).for_each(|len| assert_eq!(released_in(&text[..len]), None, "{len} octets"));
+        assert_eq!((released_in("228"), released_in("22x\n"), released_in("228 \n")), (None, None, None));
+    }
+}

@@ -143,6 +143,10 @@ struct Zone {
     primaries: Vec<PrimaryId>,
     timers: Option<Timers>,
     unserved: Option<u32>,
+    /// No primary has that any more: what comes under its number is another one, and what is served is fetched once more, to lie where that lies.
+    is_taken_back: bool,
+    /// That is under way, from a primary that has it.
+    is_had_again: bool,
     /// From when on its time counts: since a primary had it; or since it is here, if none was asked.
     refreshed: Option<Ms>,
     is_confirmed: bool,
@@ -202,7 +206,7 @@ impl Zone {
 
     /// What a primary's version has to be newer than.
     fn known(&self) -> Option<u32> {
-        let (served, unserved) = (self.timers.map(|timers| timers.serial), self.unserved);
+        let (served, unserved) = (self.served(), self.unserved.filter(|_| !self.is_taken_back));
         match (served, unserved) {
             _ if self.is_wanted => None,
             (Some(served), Some(unserved)) if is_newer(unserved, served) => Some(unserved),
@@ -210,10 +214,17 @@ impl Zone {
         }
     }
 
-    /// A primary has this version. Where that is before one that could not be served, that one was taken back: what comes under its number
-    /// is another one.
-    fn meet(&mut self, serial: u32) {
-        self.unserved = self.unserved.filter(|unserved| *unserved == serial || is_newer(serial, *unserved));
+    fn served(&self) -> Option<u32> {
+        self.timers.map(|timers| timers.serial)
+    }
+
+    /// A primary has this version. Where that is the one that is served, or before one that could not be, that one was taken back. True: it is, and this
+    /// is the one that is served.
+    fn meet(&mut self, serial: u32) -> bool {
+        let is_served = self.served() == Some(serial);
+        let is_back = |unserved| unserved != serial && (is_served || !is_newer(serial, unserved));
+        self.is_taken_back |= self.unserved.is_some_and(is_back);
+        self.is_taken_back && is_served
     }
 
     fn primary(&self) -> Option<PrimaryId> {
@@ -258,6 +269,8 @@ impl Refresher {
             primaries,
             timers: served,
             unserved: None,
+            is_taken_back: false,
+            is_had_again: false,
             // What is there and was never asked for counts from now on.
             refreshed: refreshed.or(served.map(|_| now)),
             is_confirmed: refreshed.is_some(),
@@ -427,7 +440,7 @@ impl Refresher {
         // Who has hoped and was tried by himself may stand in the line twice.
         let is_next = zone.phase == phase && zone.primary() == Some(primary) && !zone.has_place;
         zone.has_place |= is_next;
-        is_next.then(|| zone.known())
+        is_next.then(|| zone.known().filter(|_| !zone.is_had_again))
     }
 
     fn stop_hoping(&mut self, id: ZoneId) {
@@ -500,9 +513,12 @@ impl Refresher {
         self.send_on(now, random, in_vain, primary, Phase::Asking);
         let is_its = |zone: &&mut Zone| zone.phase == Phase::Asking && zone.primary() == Some(primary);
         let Some(zone) = self.zones.get_mut(&id).filter(is_its) else { return };
-        if let Asked::Serial(serial) = asked {
-            zone.meet(serial);
+        let is_back = if let Asked::Serial(serial) = asked { zone.meet(serial) } else { false };
+        if is_back {
+            // Whether or not it can be had once more.
+            self.confirm(now, id);
         }
+        let Some(zone) = self.zones.get_mut(&id) else { return };
         match (asked, zone.known()) {
             (Asked::Useless(useless), _) => {
                 if useless == Useless::Silent {
@@ -510,10 +526,14 @@ impl Refresher {
                 }
                 self.fail(now, random, id);
             }
-            (Asked::Serial(serial), Some(known)) if serial == known => self.is_fresh(now, random, id),
-            (Asked::Serial(serial), Some(known)) if !is_newer(serial, known) => self.fail(now, random, id),
+            (Asked::Serial(serial), Some(known)) if serial == known && !is_back => {
+                self.is_fresh(now, random, id);
+            }
+            (Asked::Serial(serial), Some(known)) if serial != known && !is_newer(serial, known) => {
+                self.fail(now, random, id);
+            }
             (Asked::Serial(_) | Asked::Unknown, _) if self.fetches.may_try(now, primary) => {
-                (zone.phase, zone.has_place) = (Phase::Fetching, false);
+                (zone.phase, zone.has_place, zone.is_had_again) = (Phase::Fetching, false, is_back);
                 self.fetches.join(primary, id);
             }
             // It answers questions and gives no zones: who waited for one would ask again whenever somebody waits in vain.
@@ -530,11 +550,14 @@ impl Refresher {
         self.send_on(now, random, in_vain, primary, Phase::Fetching);
         let is_its = |zone: &&mut Zone| zone.phase == Phase::Fetching && zone.primary() == Some(primary);
         let Some(zone) = self.zones.get_mut(&id).filter(is_its) else { return };
-        if let Fetched::NotNewer(serial) = fetched {
-            zone.meet(serial);
-        }
+        let is_back = if let Fetched::NotNewer(serial) = fetched { zone.meet(serial) } else { false };
         match fetched {
-            Fetched::Whole(_) => (zone.phase, zone.is_wanted) = (Phase::Laying, false),
+            Fetched::Whole(_) => (zone.phase, zone.is_wanted, zone.is_taken_back) = (Phase::Laying, false, false),
+            Fetched::NotNewer(_) if is_back && !zone.is_had_again => {
+                (zone.has_place, zone.is_had_again) = (false, true);
+                self.fetches.join(primary, id);
+                self.confirm(now, id);
+            }
             Fetched::NotNewer(serial) if zone.known() == Some(serial) => self.is_fresh(now, random, id),
             Fetched::NotNewer(_) | Fetched::Useless(Useless::Answers) => self.fail(now, random, id),
             Fetched::Useless(Useless::Silent) => {
@@ -577,6 +600,7 @@ impl Refresher {
         zone.refreshed = zone.refreshed.or(served.map(|_| now));
         let is_held = |serial: &u32| !is_lost && served.is_none_or(|served| served.serial != *serial);
         zone.unserved = zone.unserved.filter(is_held);
+        zone.is_taken_back &= zone.unserved.is_some();
         if is_another {
             self.hurry(now, id);
         }
@@ -588,11 +612,17 @@ impl Refresher {
     fn is_fresh(&mut self, now: Ms, random: u32, id: ZoneId) {
         let Some(zone) = self.zones.get_mut(&id) else { return };
         let refresh_s = zone.timers.map(|timers| timers.refresh_s);
-        (zone.phase, zone.failures, zone.refreshed, zone.is_confirmed) = (Phase::Waiting, 0, Some(now), true);
+        (zone.phase, zone.failures) = (Phase::Waiting, 0);
         zone.next = now + spread(refresh_s.map_or(FIRST_RETRY_MAX_MS, seconds), random);
+        self.confirm(now, id);
+        self.rest(now, id);
+    }
+
+    fn confirm(&mut self, now: Ms, id: ZoneId) {
+        let Some(zone) = self.zones.get_mut(&id) else { return };
+        (zone.refreshed, zone.is_confirmed) = (Some(now), true);
         self.actions.push_back(Action::Refreshed { zone: id, at: now });
         self.expire(now, id);
-        self.rest(now, id);
     }
 
     /// This primary was of no use: the next one, or later again.
@@ -600,6 +630,7 @@ impl Refresher {
         let Some(zone) = self.zones.get_mut(&id) else { return };
         zone.tried += 1;
         zone.at = (zone.at + 1) % zone.primaries.len().max(1);
+        zone.is_had_again = false;
         self.go_on(now, random, id);
     }
 
@@ -624,7 +655,7 @@ impl Refresher {
     /// A round is over; what was said meanwhile begins another one.
     fn rest(&mut self, now: Ms, id: ZoneId) {
         let Some(zone) = self.zones.get_mut(&id) else { return };
-        zone.at = std::mem::take(&mut zone.begins_at);
+        (zone.at, zone.is_had_again) = (std::mem::take(&mut zone.begins_at), false);
         zone.is_wanted |= std::mem::take(&mut zone.is_wanted_again);
         if std::mem::take(&mut zone.again) {
             self.hurry(now, id);

@@ -393,6 +393,29 @@ fn a_version_that_loses_too_much_is_held_until_the_operator_forces_it() {
     eventually("the history", || log().contains("who transfer from its primaries, by force"));
 }
 
+/// What lies there of it would be served by force, or by a start without an image.
+#[test]
+fn a_version_that_is_held_and_taken_back_is_held_no_more() {
+    let (theirs, ours) = (free_port(), free_port());
+    let primary = Site::start(theirs, &format!("[guards]\nenabled = false\n{}", PRIMARY.replace("{notify}", "")));
+    let has = |zone: &str| {
+        primary.folder.write("open.zone", zone);
+        primary.folder.does(&["reload", "open.test"]);
+    };
+    let good = ZONE.replace(" 7 3600 600 86400", " 8 1 1 86400");
+    has(&good);
+    let mut secondary = Site::start(ours, &secondary_of(theirs));
+    secondary.comes_to("open.test", 8);
+    has("$TTL 300\n@ SOA ns host 9 1 1 86400 4\n@ NS ns.else.\n");
+    eventually("it is held", || secondary.ctl(&["zone", "list", "open.test"]).contains("not_served 9"));
+    has(&good);
+    eventually("it is held no more", || !secondary.ctl(&["zone", "list", "open.test"]).contains("not_served 9"));
+    assert!(secondary.ctl(&["status", "--json"]).contains("\"held\":[]"), "{}", secondary.log());
+    secondary.restart();
+    assert!(secondary.ctl(&["status", "--json"]).contains("\"held\":[]"), "{}", secondary.log());
+    assert_eq!((secondary.serial("open.test"), secondary.has("www.open.test", "A")), (Some(8), "192.0.2.1\n".into()));
+}
+
 #[test]
 fn a_zone_expires_and_is_back_when_its_primary_is() {
     let (theirs, ours) = (free_port(), free_port());

@@ -176,23 +176,57 @@ fn a_first_version_that_is_held_is_not_fetched_again_either() {
 #[test]
 fn a_version_that_is_taken_back_is_not_waited_for() {
     // Served is 5, and 9 could not be. What the primary has next, and what it is asked for then.
-    for (serial, known) in [(5, None), (7, Some(5)), (9, None), (10, Some(9))] {
-        let mut desk = Desk::new();
-        let zone = desk.add(&[3], Some(SERVED), Some(0));
-        desk.next();
-        desk.asked(zone, 3, Asked::Serial(9));
-        desk.fetched(zone, 3, Fetched::Whole(9));
-        desk.laid(zone, 9, Some(SERVED));
-        desk.next();
-        let expect = known.map_or(Action::Refreshed { zone, at: 200 * S }, |known| fetch(zone, 3, Some(known)));
+    for (serial, expect) in [(7, Some(5)), (9, None), (10, Some(9))] {
+        let (mut desk, zone) = with_unserved(&[3], 9);
+        let refreshed = Action::Refreshed { zone, at: desk.now };
+        let expect = expect.map_or(refreshed, |known| fetch(zone, 3, Some(known)));
         assert_eq!(desk.asked(zone, 3, Asked::Serial(serial)), [expect], "{serial}");
-        if serial == 5 {
+    }
+}
+
+/// Served is 5; this one came, and was not.
+fn with_unserved(primaries: &[PrimaryId], serial: u32) -> (Desk, ZoneId) {
+    let mut desk = Desk::new();
+    let zone = desk.add(primaries, Some(SERVED), Some(0));
+    desk.refresher.on_wish(desk.now, zone);
+    assert_eq!(desk.actions(), [fetch(zone, primaries[0], None)]);
+    desk.fetched(zone, primaries[0], Fetched::Whole(serial));
+    desk.laid(zone, serial, Some(SERVED));
+    assert_eq!(desk.refresher.standing(zone).unwrap().unserved, Some(serial));
+    assert_eq!(desk.next().1, [ask(zone, primaries[0])]);
+    (desk, zone)
+}
+
+#[test]
+fn where_one_lies_that_was_taken_back_what_is_served_comes_again() {
+    for unserved in [9, 3] {
+        let (mut desk, zone) = with_unserved(&[3, 4], unserved);
+        let had = |desk: &Desk| [Action::Refreshed { zone, at: desk.now }, fetch(zone, 3, None)];
+        assert_eq!(desk.asked(zone, 3, Asked::Serial(5)), had(&desk));
+        // It does not come: the others are asked first, for they may have another one.
+        assert_eq!(desk.fetched(zone, 3, Fetched::Useless(Useless::Answers)), [ask(zone, 4)]);
+        assert_eq!(desk.asked(zone, 4, REFUSED), []);
+        assert_eq!(desk.refresher.standing(zone).unwrap().unserved, Some(unserved));
+        // Under its number comes another one.
+        desk.next();
+        let next = if unserved == 9 { vec![fetch(zone, 3, Some(5))] } else { vec![ask(zone, 4)] };
+        assert_eq!(desk.asked(zone, 3, Asked::Serial(unserved)), next);
+        // Over TCP it is found out by a transfer.
+        let (mut desk, zone) = with_unserved(&[3], unserved);
+        assert_eq!(desk.asked(zone, 3, SILENT), [fetch(zone, 3, Some(unserved.max(5)))]);
+        assert_eq!(desk.fetched(zone, 3, Fetched::NotNewer(5)), had(&desk));
+        let (refreshed, is_it) = (Action::Refreshed { zone, at: desk.now }, unserved == 9);
+        let came = if is_it { Fetched::Whole(5) } else { Fetched::NotNewer(5) };
+        assert_eq!(
+            desk.fetched(zone, 3, came),
+            if is_it { vec![] } else { vec![refreshed] },
+            "it is not asked for for ever"
+        );
+        if is_it {
+            assert_eq!(desk.laid(zone, 5, Some(SERVED)), [refreshed]);
+            assert_eq!(desk.refresher.standing(zone).unwrap().unserved, None);
             desk.next();
-            assert_eq!(
-                desk.asked(zone, 3, Asked::Serial(9)),
-                [fetch(zone, 3, Some(5))],
-                "under its number comes another"
-            );
+            assert_eq!(desk.asked(zone, 3, Asked::Serial(5)), [Action::Refreshed { zone, at: desk.now }]);
         }
     }
 }

@@ -31,6 +31,7 @@ pub(crate) mod writing;
 mod zones;
 
 use crate::answering::later::{self, Burst, Mailboxes};
+use crate::answering::queue;
 use crate::clock::wall_s;
 use crate::history;
 use crate::images::laying::{self, Standing};
@@ -47,7 +48,7 @@ use front::locks::hold;
 use front::{Postponed, Published, Retired, Zones};
 use image::View;
 use intake::{Order, Orders, Request, Unmade};
-use ledger::{Group, Ledger};
+use ledger::{Group, Ledger, Unneeded};
 use lines::Lines;
 use net::sched::{Precedence, Rank};
 use novices::Wanted;
@@ -93,6 +94,8 @@ const TRY_EVERY: Duration = Duration::from_secs(5);
 
 pub struct Updates {
     pub ledger: Ledger,
+    /// What the journal may let go of.
+    pub unneeded: queue::Sender<Unneeded>,
     pub keys: Arc<Published<Keys>>,
     pub mailboxes: Arc<Mailboxes>,
     pub state: Arc<State>,

@@ -457,10 +457,21 @@ impl<D: Disk> Journal<D> {
             && let Some(oldest) = self.oldest_before(position)
             && self.disk.remove(&name(oldest)).is_ok()
         {
-            let oldest = self.past.pop_front();
-            if oldest.is_none() {
-                self.segments.pop_front();
-            }
+            self.forget_oldest();
+        }
+    }
+
+    /// Lets go of the oldest segment, if `release` would delete it, whatever is kept: where it lies, for somebody to remove it while records are appended.
+    pub fn let_go(&mut self, position: u64) -> Option<PathBuf> {
+        let oldest = self.oldest_before(position)?;
+        self.forget_oldest();
+        Some(self.disk.place(&name(oldest)))
+    }
+
+    fn forget_oldest(&mut self) {
+        let oldest = self.past.pop_front();
+        if oldest.is_none() {
+            self.segments.pop_front();
         }
     }
 

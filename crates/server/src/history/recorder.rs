@@ -167,7 +167,8 @@ impl Recorder {
         let mut journal = open.journal.take().map_or_else(|| self.opened(), Ok)?;
         journal.append(entries)?;
         open.ends.extend(ends);
-        let (end, kept) = (journal.next_position(), self.keeping.kept(&journal, &self.keep));
+        let segments: Vec<PathBuf> = journal.places().collect();
+        let (end, kept) = (journal.next_position(), self.keeping.kept(&segments, &self.keep));
         let needed = self.needed.min(end);
         let are_kept = if journal.may_release(needed, kept) { self.keep_serials(open) } else { Ok(()) };
         match &are_kept {

@@ -4,6 +4,7 @@ use super::first::unusable;
 use super::spawn;
 use crate::answering::Shared;
 use crate::answering::later::Burst;
+use crate::answering::queue;
 use crate::config::{self, Config, OUTDATED, Written, Zone};
 use crate::history::{Past, caution};
 use crate::log;
@@ -43,8 +44,11 @@ impl Updating {
         // A server that resolves leaves its threads as they are (docs/decisions/0013).
         let (hand, is_alone, state) = (ledger.employ(), self.shared.cache.is_none(), Arc::clone(&self.state));
         spawn("journal", &self.state.events, move || hand.run(is_alone, state.clock, &state.writing))?;
+        let ((unneeded, all), releaser) = (queue::bounded(1), ledger.releaser());
+        spawn("release", &self.state.events, move || releaser.run(&all))?;
         let updates = Updates {
             ledger,
+            unneeded,
             keys: Arc::clone(&self.shared.keys),
             mailboxes: Arc::clone(&self.shared.mailboxes),
             state: Arc::clone(&self.state),

@@ -44,11 +44,13 @@ pub use hand::Hand;
 use image::{View, Zone as ImageZone};
 pub use marks::{has_left, is_overtaken, overtake};
 use release::{RELEASED, released, said_released, write_released};
+pub use release::{Releaser, Unneeded};
 use sha2::{Digest, Sha256};
 use std::collections::HashMap;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard};
 use store::atomic::{Output, Prepared, prepare};
 use store::journal::{Folder, Journal, SEGMENT_OCTETS};
@@ -61,15 +63,14 @@ pub const FOLDER: &str = "journal";
 const POSITION: &str = "position";
 pub struct Ledger {
     folder: PathBuf,
-    /// Held by the journal's thread while it writes what was handed to it, and nobody else wants it.
+    /// Held by the journal's thread while it writes what was handed to it, and for a moment by whoever lets go of what is not needed.
     journal: Arc<Mutex<Journal<Folder>>>,
     /// None: there is no such thread.
     hand: Option<Employer>,
     /// As the file says.
-    released: u64,
+    released: Arc<AtomicU64>,
     /// What is kept though no zone needs it.
     history: History,
-    keeping: Keeping,
     /// By apex. Those that are configured.
     zones: HashMap<Box<[u8]>, Owned>,
 }
@@ -283,8 +284,8 @@ impl Ledger {
         history: History,
         zones: HashMap<Box<[u8]>, Owned>,
     ) -> Ledger {
-        let (journal, keeping) = (Arc::new(Mutex::new(journal)), Keeping::default());
-        Ledger { folder, journal, hand: None, released, history, keeping, zones }
+        let (journal, released) = (Arc::new(Mutex::new(journal)), Arc::new(AtomicU64::new(released)));
+        Ledger { folder, journal, hand: None, released, history, zones }
     }
 
     /// What is kept from now on is written by another thread, which does this.
@@ -292,6 +293,17 @@ impl Ledger {
         let (employer, hand) = hand::pair(&self.journal);
         self.hand = Some(employer);
         hand
+    }
+
+    /// Who lets go of what no zone's file needs, elsewhere.
+    pub fn releaser(&self) -> Releaser {
+        let (folder, journal, released) = (self.folder.clone(), Arc::clone(&self.journal), Arc::clone(&self.released));
+        Releaser { folder, journal, released, keeping: Keeping::default() }
+    }
+
+    /// What may go if no zone's file needs the changes before this position.
+    pub fn unneeded(&self, before: u64) -> Unneeded {
+        Unneeded { before, history: self.history }
     }
 
     fn journal(&self) -> MutexGuard<'_, Journal<Folder>> {
@@ -362,20 +374,7 @@ impl Ledger {
 
     /// How much a start would read behind a position, or behind what is released: in segments.
     pub fn segments_behind(&self, position: u64) -> usize {
-        self.journal().segments_behind(position.max(self.released))
-    }
-
-    /// No zone's file needs the changes before this position any more: a start does not read them. Lets go of those that
-    /// are too old for history.
-    pub fn release(&mut self, needed: u64) -> io::Result<()> {
-        if needed > self.released {
-            write_released(&self.folder, needed)?;
-            self.released = needed;
-        }
-        let mut journal = hold(&self.journal);
-        let kept = self.keeping.kept(&journal, &self.history);
-        journal.release(self.released, kept);
-        Ok(())
+        self.journal().segments_behind(position.max(self.released.load(Relaxed)))
     }
 }
 
@@ -530,7 +529,7 @@ mod tests {
     fn left(name: &str, age: Duration, octets: u64, needed: u64) -> Vec<u32> {
         let (data, mut ledger) = opened(name, History { age, octets });
         fill(&mut ledger, 1..=12);
-        ledger.release(needed).unwrap();
+        ledger.releaser().release(&ledger.unneeded(needed)).unwrap();
         let (mut left, folder) = (Vec::new(), Folder::open(&data.join(FOLDER)).unwrap());
         Journal::look_through(folder, 0, &mut |_, octets| left.push(Entry::decode(octets).unwrap().diff.to)).unwrap();
         std::fs::remove_dir_all(&data).unwrap();
@@ -638,7 +637,7 @@ mod tests {
         let history = History { age: Duration::from_secs(86_400), octets: 1 << 30 };
         let (data, mut ledger) = opened("unread", history);
         fill(&mut ledger, 1..=6);
-        ledger.release(4).unwrap();
+        ledger.releaser().release(&ledger.unneeded(4)).unwrap();
         drop(ledger);
         spoil(&data.join(FOLDER), 1..=4);
         let (mut ledger, _, remarks) = Ledger::open(&data, history).unwrap();

@@ -61,7 +61,6 @@ pub(super) struct Owing {
     made: Vec<Owed>,
     requests: Vec<Request>,
     unlaid: Seldom,
-    unreleased: Seldom,
 }
 
 impl Owing {
@@ -223,11 +222,9 @@ impl Updates {
         drop(books);
         tell(outcome, &unserved);
         // Without an image what a start has found of zones that are their updates' no more is in the journal alone.
-        if outcome.is_ok()
-            && let Err(e) = self.written(|ledger| ledger.release(needed))
-            && let Some(unsaid) = self.later.owing.unreleased.untold()
-        {
-            log::warn("the journal grows", &[("why", &e), ("unsaid", &unsaid)]);
+        if outcome.is_ok() {
+            // Somebody may be at what was told of before: the next image is not far.
+            let _ = self.unneeded.try_send(self.ledger.unneeded(needed));
         }
         // What is left is of updates that came meanwhile, or of zones that are not served now.
         self.later.owing.folds.end(Instant::now(), outcome.is_ok(), names);

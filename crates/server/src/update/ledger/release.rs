@@ -1,10 +1,19 @@
-//! The position before which no zone's file needs the journal: a start does not read what stands there.
+//! The position before which no zone's file needs the journal: a start does not read what stands there. What is too old for history, too, goes, on a
+//! thread of its own: a segment goes in one millisecond or in thirty, and there may be thousands where `[history]` has become less. No update waits for that.
 
+use crate::answering::queue::Receiver;
+use crate::config::History;
+use crate::history::Keeping;
+use crate::log::{self, Seldom};
+use front::locks::hold;
 use std::io::{self, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex};
 use store::atomic::write_atomically;
 use store::crc::crc32c;
 use store::journal::{Folder, Journal};
+use store::removal;
 
 pub const RELEASED: &str = "released";
 
@@ -37,6 +46,56 @@ fn released_in(text: &str) -> Option<u64> {
 
 pub fn write_released(folder: &Path, position: u64) -> io::Result<()> {
     write_atomically(folder, RELEASED, None, |out| out.write_all(line_of_released(position).as_bytes())).map(drop)
+}
+
+/// What may go.
+pub struct Unneeded {
+    /// No zone's file needs the changes before this position.
+    pub before: u64,
+    /// What is kept of them all the same.
+    pub history: History,
+}
+
+/// Lets go of that.
+pub struct Releaser {
+    pub folder: PathBuf,
+    pub journal: Arc<Mutex<Journal<Folder>>>,
+    /// As the file says.
+    pub released: Arc<AtomicU64>,
+    pub keeping: Keeping,
+}
+
+impl Releaser {
+    /// Works until nobody can tell of anything any more.
+    pub fn run(mut self, all: &Receiver<Unneeded>) {
+        let mut failed = Seldom::default();
+        while let Some(unneeded) = all.recv() {
+            if let Err(e) = self.release(&unneeded)
+                && let Some(unsaid) = failed.untold()
+            {
+                log::warn("the journal grows", &[("why", &e), ("unsaid", &unsaid)]);
+            }
+        }
+    }
+
+    pub fn release(&mut self, unneeded: &Unneeded) -> io::Result<()> {
+        if unneeded.before > self.released.load(Relaxed) {
+            write_released(&self.folder, unneeded.before)?;
+            self.released.store(unneeded.before, Relaxed);
+        }
+        let places: Vec<PathBuf> = hold(&self.journal).places().collect();
+        let too_many = places.len() - self.keeping.kept(&places, &unneeded.history);
+        for _ in 0..too_many {
+            // Whoever appends does not wait for a file to go. One that does not is tried again after the next start.
+            let oldest = hold(&self.journal).let_go(self.released.load(Relaxed));
+            match oldest.map(|path| removal::remove(&path)) {
+                Some(Err(e)) if e.kind() != io::ErrorKind::NotFound => return Err(e),
+                Some(_) => {}
+                None => break,
+            }
+        }
+        Ok(())
+    }
 }
 
 #[cfg(test)]

@@ -369,8 +369,9 @@ impl<D: Disk> Journal<D> {
         // What nobody is told of does not come to light with the next start.
         let is_there = |active: &Active<D::File>| is_named(active).inspect_err(|_| self.take_back(active, before));
         if let Err(e) = self.extend(&mut active, octets).and_then(|()| is_there(&active)) {
-            // On a disk that takes heads and no frames there would be ever more of those.
-            if before == segment::HEAD as u64 && self.disk.remove(&active.name).is_ok() {
+            // On a disk that takes heads and no frames there would be ever more of those. But one stays: where there is none a start supposes a loss.
+            let is_alone = self.past.is_empty() && self.segments.len() == 1;
+            if before == segment::HEAD as u64 && !is_alone && self.disk.remove(&active.name).is_ok() {
                 self.segments.pop_back();
             }
             return Err(e);

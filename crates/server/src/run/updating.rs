@@ -100,13 +100,14 @@ impl Updating {
         if known.is_empty() {
             return false;
         }
-        let Some(mut lacking) = self.press.have_done_soon(|_, books| books.unwritten.all_unfit()) else { return false };
+        let both = self.press.have_done_soon(|_, books| (books.unwritten.all_unfit(), books.unwritten.end()));
+        let Some((mut lacking, end)) = both else { return false };
         lacking.retain(|apex, _| known.contains(apex));
         // Others have only not been written down yet, or were mended when nobody waited any more.
         if lacking.is_empty() {
             return true;
         }
-        let caught_up = ledger::catch_up(&self.past.data_dir, &lacking).map(|(remarks, still)| {
+        let caught_up = ledger::catch_up(&self.past.data_dir, &lacking, end).map(|(remarks, still)| {
             caution(&remarks);
             still
         });

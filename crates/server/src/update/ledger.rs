@@ -190,8 +190,9 @@ pub fn each_unreleased(data_dir: &Path, is_wanted: impl Fn(&[u8]) -> bool, mut s
 }
 
 /// Brings the files of zones that lack their last updates to where these had led, as far as they can be; nobody changes these zones meanwhile. By apex:
-/// from where on the journal has what is behind. Returns what an operator should hear, and those that lack them still.
-pub fn catch_up(data_dir: &Path, lacking: &HashMap<Box<[u8]>, u64>) -> io::Result<(Vec<String>, Lacking)> {
+/// from where on the journal has what is behind. `least`: it does not end before this position. Returns what an operator should hear, and those that lack
+/// them still.
+pub fn catch_up(data_dir: &Path, lacking: &HashMap<Box<[u8]>, u64>, least: u64) -> io::Result<(Vec<String>, Lacking)> {
     let folder = data_dir.join(FOLDER);
     // Of zones whose files were written long before what is released nothing stands between, and all that does may be gone.
     let released = said_released(&folder)?.unwrap_or_default();
@@ -210,6 +211,10 @@ pub fn catch_up(data_dir: &Path, lacking: &HashMap<Box<[u8]>, u64>) -> io::Resul
         }
     };
     let mut remarks = Journal::look_through(Folder::open(&folder)?, from, &mut note)?;
+    if end < least {
+        faults.push(format!("the changes {end} to {} of the journal cannot be read", least - 1));
+        faults.append(&mut remarks);
+    }
     if !faults.is_empty() {
         return Err(io::Error::new(io::ErrorKind::InvalidData, faults.join("; ")));
     }
@@ -578,13 +583,15 @@ mod tests {
         let outcome = |position: u8| {
             let held: String = (0..position).map(|n| format!("z. 60 IN A 192.0.2.{n}\n")).collect();
             std::fs::write(&file, format!("; dunlin, position {position}\n{held}")).unwrap();
-            let (_, still) = catch_up(&data, &lacking).unwrap();
+            let (_, still) = catch_up(&data, &lacking, 0).unwrap();
             let records = std::fs::read_to_string(&file).unwrap().matches(" IN A ").count();
             (still.into_iter().map(|(.., why)| why).collect::<Vec<_>>(), position_of(&file).unwrap(), records)
         };
         assert_eq!(outcome(3), (vec![], 5, 5));
         assert_eq!(outcome(4), (vec![], 5, 5));
         assert_eq!(outcome(5), (vec![], 5, 5), "it has all");
+        let why = catch_up(&data, &lacking, 7).unwrap_err().to_string();
+        assert!(why.starts_with("the changes 5 to 6 of the journal cannot be read"), "{why}");
         let (still, position, records) = outcome(1);
         assert!(still[0].ends_with("z.zone: it is older than the one that was there"), "{still:?}");
         assert_eq!((position, records), (1, 1), "as somebody has put it there");
@@ -593,7 +600,7 @@ mod tests {
         std::fs::remove_file(data.join(FOLDER).join("journal.0000000001")).unwrap();
         ledger = Ledger::open(&data, ALL).unwrap().0;
         ledger.keep(vec![change(9).encode()], || ()).0.unwrap();
-        assert!(catch_up(&data, &lacking).is_err());
+        assert!(catch_up(&data, &lacking, 0).is_err());
         // But where no zone needed that it is no change of this one.
         std::fs::remove_file(data.join(FOLDER).join("journal.0000000001")).unwrap();
         write_released(&data.join(FOLDER), 5).unwrap();

@@ -44,6 +44,8 @@ struct Asker {
     number: u64,
     /// The edit is to be taken in whatever the guards object to.
     forces: bool,
+    /// It is known how the file was that he has seen.
+    is_noted: bool,
     sender: Sender<Taken>,
 }
 
@@ -150,6 +152,8 @@ pub struct Task {
     pub what: What,
     /// Somebody waits for what becomes of an edit.
     pub is_asked: bool,
+    /// He wants it to be taken in whatever the guards object to, as it is now (see `note_force`).
+    pub is_forced: bool,
     /// It is one of those that are written back.
     pub is_kept_in_step: bool,
     /// What an edit of the file may lose; None: anything.
@@ -160,8 +164,7 @@ pub struct Task {
 pub enum What {
     /// It is only to be seen whether the file was edited.
     Look,
-    /// The same, and the operator wants the edit to be taken in.
-    Force,
+    /// The same, and what is served is written there.
     Write,
     /// Not the file: the zone may need a new digest.
     Digest,
@@ -232,7 +235,7 @@ impl Slate {
         let number = held.askers;
         if held.zones.contains_key(apex) {
             held.looks.put(apex, at);
-            held.asked.entry(apex.into()).or_default().push(Asker { number, forces, sender });
+            held.asked.entry(apex.into()).or_default().push(Asker { number, forces, is_noted: false, sender });
             self.bell.notify_all();
         }
         number
@@ -245,10 +248,9 @@ impl Slate {
         told.into_iter().flatten().for_each(|asker| _ = asker.sender.send(taken.clone()));
     }
 
-    /// What was to be taken in whatever the guards object to is durable, and those who wait for it wait until it is served: of an edit that comes meanwhile
-    /// nobody has said so.
-    pub fn force_no_more(&self, apex: &[u8]) {
-        self.hold().told.get_mut(apex).into_iter().flatten().for_each(|asker| asker.forces = false);
+    /// It is known which edit is to be taken in whatever the guards object to: of one that comes later nobody has said so.
+    pub fn note_force(&self, apex: &[u8]) {
+        self.hold().told.get_mut(apex).into_iter().flatten().for_each(|asker| asker.is_noted = true);
     }
 
     /// The file of a zone is to be looked at once more before anybody is answered.
@@ -362,19 +364,17 @@ impl Entries {
         self.task(apex, what)
     }
 
-    fn task(&mut self, apex: Box<[u8]>, mut what: What) -> Option<Task> {
-        let forces = |askers: Option<&Vec<Asker>>| askers.is_some_and(|askers| askers.iter().any(|asker| asker.forces));
-        // Who forces an edit waits for that, whatever else is done with the zone before.
-        let is_theirs = what == What::Look || what == What::Write && !forces(self.asked.get(&apex));
-        if is_theirs && let Some(asked) = self.asked.remove(&apex) {
+    fn task(&mut self, apex: Box<[u8]>, what: What) -> Option<Task> {
+        if what != What::Digest
+            && let Some(asked) = self.asked.remove(&apex)
+        {
             self.told.entry(apex.clone()).or_default().extend(asked);
         }
-        if what == What::Look && forces(self.told.get(&apex)) {
-            what = What::Force;
-        }
+        let told = self.told.get(&apex);
+        let is_forced = told.is_some_and(|askers| askers.iter().any(|asker| asker.forces && !asker.is_noted));
         let zone = self.zones.get(&apex)?;
-        let (is_asked, is_kept_in_step) = (self.told.contains_key(&apex), zone.every.is_some());
-        Some(Task { file: zone.file.clone(), apex, what, is_asked, is_kept_in_step, guards: zone.guards })
+        let (file, is_asked, is_kept_in_step) = (zone.file.clone(), told.is_some(), zone.every.is_some());
+        Some(Task { apex, file, what, is_asked, is_forced, is_kept_in_step, guards: zone.guards })
     }
 }
 
@@ -479,39 +479,47 @@ mod tests {
         slate.note([A].into_iter(), start);
         slate.hurry(A, start);
         assert_eq!(take(start + MINUTE), None);
-        let (asked, taken) = channel();
+        slate.renew([A, A, b"\x01c\0"].into_iter(), start + MINUTE);
+        assert_eq!([take(start), take(start + MINUTE)], [None, Some((What::Digest, true, false))]);
+        assert_eq!(take(start + MINUTE), None);
+    }
+
+    #[test]
+    fn who_forces_an_edit_forces_the_one_that_he_has_seen() {
+        let (slate, start, (asked, taken)) = (Slate::default(), Instant::now(), channel());
+        slate.follow(&[zone(A, MINUTE)], None, start);
+        let take = || slate.hold().take(start).map(|task| (task.what, task.is_forced));
+        let (forced, not_forced) = (Some((What::Look, true)), Some((What::Look, false)));
+        assert_eq!(take(), not_forced);
         let force = |apex| slate.ask(apex, start, true, asked.clone());
         force(b"\x01c\0");
         let first = force(A);
         slate.answer(A, &Ok(()));
         assert!(taken.try_recv().is_err(), "not looked at since");
-        assert_eq!([take(start), take(start)], [Some((What::Force, true, false)), None]);
+        assert_eq!([take(), take()], [forced, None]);
         let (second, _) = (force(A), slate.ask(A, start, false, asked.clone()));
         assert!(slate.withdraw(A, second, false) && !slate.withdraw(A, first, false), "somebody is at it");
         slate.answer(A, &Err("held".to_string()));
         assert_eq!(taken.try_recv(), Ok(Err("held".to_string())));
         assert!(taken.try_recv().is_err(), "who has asked since is told of the next look");
-        assert_eq!(take(start), Some((What::Look, true, false)), "nobody forces it");
+        assert_eq!(take(), not_forced, "nobody forces it");
         slate.answer(A, &Ok(()));
         assert_eq!(taken.try_iter().collect::<Vec<_>>(), [Ok(())]);
         let third = force(A);
-        assert_eq!(take(start), Some((What::Force, true, false)));
-        // It is looked at once more, for whoever still waits.
+        assert_eq!(take(), forced);
+        // It could not be read yet, and he waits. Then it is to be written back, too.
+        slate.hurry(A, start);
+        assert_eq!(take(), Some((What::Write, true)));
+        slate.note_force(A);
+        slate.put_off(A);
         slate.look(&[A.into()], start);
-        assert_eq!(take(start), Some((What::Force, true, false)));
+        assert_eq!(take(), not_forced, "it is known what he has seen");
+        assert!(slate.is_forced(A), "and he waits for that");
+        let fourth = force(A);
         slate.look(&[A.into()], start);
-        assert!(slate.is_forced(A) && slate.withdraw(A, third, true) && !slate.is_forced(A));
-        assert_eq!(take(start), Some((What::Look, true, false)), "he has gone");
-        force(A);
-        slate.look(&[A.into()], start);
-        assert_eq!(take(start), Some((What::Force, true, false)));
-        slate.force_no_more(A);
-        slate.look(&[A.into()], start);
-        assert_eq!(take(start), Some((What::Look, true, false)), "what he wanted is durable");
-        slate.answer(A, &Ok(()));
-        slate.renew([A, A, b"\x01c\0"].into_iter(), start + MINUTE);
-        assert_eq!([take(start), take(start + MINUTE)], [None, Some((What::Digest, true, false))]);
-        assert_eq!(take(start + MINUTE), None);
+        assert_eq!(take(), forced, "somebody else has seen it as it is now");
+        slate.note_force(A);
+        assert!([third, fourth].into_iter().all(|number| slate.withdraw(A, number, true)) && !slate.is_forced(A));
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use super::edited::{self, Edit, Hindrance};
 use super::origin::{self, Base, Known, Means, Origin, UNSEEN};
-use super::slate::{Task, What};
+use super::slate::Task;
 use super::{Done, REST, RETRY, Refused, Scribe, Undone, is_ahead, serial};
 use crate::config::Zone;
 use crate::history;
@@ -42,8 +42,9 @@ enum Reading {
 impl Scribe {
     /// Changes the zone as the file was edited.
     pub(super) fn take_in(&mut self, task: &Task, file: &Path, is: String, mut origin: Origin) -> Result<Done, Undone> {
-        if task.what == What::Force {
+        if task.is_forced {
             self.forced.insert(task.apex.clone(), is.clone());
+            self.press.slate.note_force(&task.apex);
         } else if !self.press.slate.is_forced(&task.apex) {
             // Whoever has said so was told that it was for nothing, or that it takes too long.
             self.forced.remove(&task.apex);
@@ -217,7 +218,6 @@ impl Scribe {
             log::info("an edit is taken in", &[("zone", &name(&task.apex)), ("file", &task.file.display())]);
             let apex = task.apex.clone();
             if self.press.have_done(move |_, books| books.owed.contains(&apex)) {
-                self.press.slate.force_no_more(&task.apex);
                 self.press.slate.hurry(&task.apex, Instant::now() + REST);
                 self.again(task, REST);
                 return Ok(Done::Owed);

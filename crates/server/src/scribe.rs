@@ -167,7 +167,7 @@ impl Scribe {
                 self.last_updates = None;
                 self.state.rest();
             }
-            let task = self.press.slate.next();
+            let Some(task) = self.press.slate.next() else { continue };
             if task.what == What::Digest {
                 self.renew_digest(&task.apex);
                 continue;
@@ -247,9 +247,15 @@ impl Scribe {
         self.press.slate.renew(changed.iter().map(|apex| &**apex), Instant::now() + DIGEST_AFTER);
     }
 
-    /// Zones that updates do not own any more, or that are not there.
+    /// Zones that updates do not own any more, or that are not there, and files that zones had.
     fn forget(&mut self) {
-        for apex in self.press.slate.left() {
+        for (apex, file, is_followed) in self.press.slate.left() {
+            if let Err(undone) = self.clear(&apex, &file) {
+                log::warn("what lies beside a zone's file stays", &[("zone", &name(&apex)), ("why", &undone.why())]);
+            }
+            if is_followed {
+                continue;
+            }
             self.refused.remove(&apex);
             self.forced.remove(&apex);
             self.outlines.remove(&apex);
@@ -446,6 +452,15 @@ impl Scribe {
             log::warn("a zone's file was edited while it was written back, and stays as it was edited", &facts);
         }
         Ok(is_back)
+    }
+
+    /// Nobody looks after this file of a zone any more: what went aside goes, or back into its place.
+    fn clear(&self, apex: &[u8], file: &Path) -> Result<(), Undone> {
+        let file = file.canonicalize().unwrap_or_else(|_| file.into());
+        let mut origin = Origin::of(&self.past.data_dir, apex)?;
+        self.keep_edit(apex, &file, &origin)?;
+        aside::clear(&file, &mut origin)?;
+        Ok(())
     }
 
     fn look_again(&self, task: &Task) -> Done {

@@ -136,6 +136,18 @@ fn a_kill_between_remembering_what_is_written_and_its_name_leaves_the_file_owed(
 }
 
 #[test]
+fn what_went_aside_goes_also_where_the_zone_leaves_its_updates_just_then() {
+    let stage = Stage::new("1s", 0);
+    let server = stage.serve();
+    add(&server, 1);
+    eventually("the file", || stage.holds("n1.z.example."));
+    stage.folder.configure(&configuration("").replace("allow-update", "# allow-update"));
+    stage.folder.does(&["reload"]);
+    eventually("nothing beside it", || !stage.file.with_file_name(".z.example.zone.aside").exists());
+    assert!(stage.holds("n1.z.example."));
+}
+
+#[test]
 fn an_edit_is_taken_in_beside_what_updates_have_changed() {
     let stage = Stage::new("1d", 2);
     let server = stage.serve();

@@ -9,7 +9,7 @@ use crate::config::Zone;
 use audit::Guards;
 use front::locks::{hold, try_to_hold};
 use std::collections::{BTreeSet, HashMap};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::mpsc::Sender;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -36,8 +36,8 @@ struct Entries {
     told: HashMap<Box<[u8]>, Vec<Asker>>,
     /// How many have asked.
     askers: u64,
-    /// Zones that were followed, and are not any more. Bound: nobody waits long to take them.
-    left: Vec<Box<[u8]>>,
+    /// Zones that are not followed any more, or have another file, with the one that they had. Bound: nobody waits long to take them.
+    left: Vec<(Box<[u8]>, PathBuf)>,
 }
 
 struct Asker {
@@ -177,14 +177,18 @@ impl Slate {
         let entries = &mut *held;
         let mut before = std::mem::take(&mut entries.zones);
         for zone in zones.iter().filter(|zone| zone.is_owned()) {
-            if before.remove(&zone.apex).is_none() {
-                entries.looks.put(&zone.apex, now);
+            match before.remove(&zone.apex) {
+                None => entries.looks.put(&zone.apex, now),
+                Some(followed) if followed.file != zone.origin() => {
+                    entries.left.push((zone.apex.clone(), followed.file));
+                }
+                Some(_) => {}
             }
             let guards = guards.filter(|_| zone.is_guarded);
             let followed = Followed { file: zone.origin().into(), every: zone.write_back, guards };
             entries.zones.insert(zone.apex.clone(), followed);
         }
-        entries.left.extend(before.into_keys());
+        entries.left.extend(before.into_iter().map(|(apex, followed)| (apex, followed.file)));
         let Entries { zones, due, looks, digests, asked, told, .. } = entries;
         due.retain(|apex| zones.get(apex).is_some_and(|zone| zone.every.is_some()));
         [looks, digests].into_iter().for_each(|agenda| agenda.retain(|apex| zones.contains_key(apex)));
@@ -295,12 +299,13 @@ impl Slate {
         }
     }
 
-    /// Zones that were followed, since somebody asked last, and are not now.
-    pub fn left(&self) -> Vec<Box<[u8]>> {
+    /// Files that zones had when somebody asked last, and have no more; and whether the zone is followed.
+    pub fn left(&self) -> Vec<(Box<[u8]>, PathBuf, bool)> {
         let mut held = self.hold();
         let Entries { zones, left, .. } = &mut *held;
-        let left = std::mem::take(left);
-        left.into_iter().filter(|apex| !zones.contains_key(apex)).collect()
+        let has = |apex: &[u8], file: &Path| zones.get(apex).is_some_and(|zone| zone.file == file);
+        let left = std::mem::take(left).into_iter().filter(|(apex, file)| !has(apex, file));
+        left.map(|(apex, file)| (apex.clone(), file, zones.contains_key(&apex))).collect()
     }
 
     /// Whether no zone stands on it.
@@ -308,13 +313,16 @@ impl Slate {
         self.hold().first().is_none()
     }
 
-    /// Waits until a zone is due.
-    pub fn next(&self) -> Task {
+    /// Waits until a zone is due. None: some have left.
+    pub fn next(&self) -> Option<Task> {
         let mut entries = self.hold();
         loop {
             let now = Instant::now();
+            if !entries.left.is_empty() {
+                return None;
+            }
             if let Some(task) = entries.take(now) {
-                return task;
+                return Some(task);
             }
             entries = match entries.first() {
                 None => self.bell.wait(entries).unwrap_or_else(PoisonError::into_inner),
@@ -381,7 +389,6 @@ impl Entries {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::path::Path;
     use std::sync::mpsc::channel;
     use transfer::allow::{Rule, Rules};
 
@@ -425,8 +432,11 @@ mod tests {
         assert!(slate.left().is_empty());
         slate.follow(&[], None, now);
         slate.follow(&[zone(B, MINUTE)], None, now);
-        assert_eq!(slate.left(), [A.into()], "the other one has come back");
+        assert_eq!(slate.next(), None);
+        assert_eq!(slate.left(), [(A.into(), "f".into(), false)], "the other one has come back");
         assert!(slate.left().is_empty());
+        slate.follow(&[Zone { origin: Some("g".into()), ..zone(B, MINUTE) }], None, now);
+        assert_eq!(slate.left(), [(B.into(), "f".into(), true)], "it has another file");
     }
 
     #[test]
@@ -545,7 +555,7 @@ mod tests {
     fn whoever_finds_the_slate_in_other_hands_does_not_wait() {
         let (slate, start, mut notes) = (Slate::default(), Instant::now(), Notes::default());
         slate.follow(&[zone(A, MINUTE), zone(B, MINUTE)], None, start);
-        assert_eq!([slate.next().what, slate.next().what], [What::Look; 2]);
+        assert_eq!([slate.next(), slate.next()].map(|task| task.unwrap().what), [What::Look; 2]);
         [A, B].into_iter().for_each(|apex| notes.change(apex));
         notes.digest(A);
         let held = slate.hold();
@@ -566,7 +576,7 @@ mod tests {
     fn another_configuration_keeps_what_is_owed() {
         let (slate, start) = (Slate::default(), Instant::now());
         slate.follow(&[zone(A, MINUTE), zone(B, MINUTE)], None, start);
-        assert_eq!([slate.next().apex, slate.next().apex], [A.into(), B.into()]);
+        assert_eq!([slate.next(), slate.next()].map(|task| task.unwrap().apex), [A.into(), B.into()]);
         slate.note([A, B].into_iter(), start);
         let moved = Zone { origin: Some("g".into()), ..zone(A, MINUTE) };
         slate.follow(&[moved], None, start);

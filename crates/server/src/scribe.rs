@@ -194,7 +194,7 @@ impl Scribe {
                     None
                 }
                 // Whoever waits for an edit goes on doing so.
-                Ok(Done::Owed) => None,
+                Ok(Done::Owed | Done::Early) => None,
                 Ok(Done::Left(why)) => Some(Err(why.to_string())),
                 Ok(_) => Some(Ok(())),
                 Err(undone) => {
@@ -388,7 +388,7 @@ impl Scribe {
         }
         if let Some(is_stuck) = novice {
             // Updates do not own it yet, and it will be looked at when they do.
-            self.again(task, RETRY);
+            self.again(task, if task.is_asked { REST } else { RETRY });
             return Ok(if is_stuck { Done::Left(UNSEEN) } else { Done::Early });
         }
         if owes {

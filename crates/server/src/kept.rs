@@ -26,7 +26,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use store::Stretch;
-use store::atomic::{self, Output, Prepared, prepare, sync_folder};
+use store::atomic::{self, Output, Prepared, prepare, rename_new, sync_folder};
 use store::folder::open_file;
 use transfer::update::{self, Change, Refused};
 use transfer::{Content, Diff, Record};
@@ -107,10 +107,11 @@ impl Written {
         let file = match self {
             Written::Modified(replaced) => return replaced.undo(),
             Written::Added { file, is } if stamp(&file) == is => fs::remove_file(&file).map(|()| file)?,
-            Written::Removed { file, aside } if !file.exists() => fs::rename(aside, &file).map(|()| file)?,
-            Written::Added { file, .. } | Written::Removed { file, .. } => {
-                return Err(io::Error::other(format!("{} was edited meanwhile, and stays", file.display())));
-            }
+            Written::Added { file, .. } => return Err(edited_meanwhile(&file)),
+            Written::Removed { file, aside } => match rename_new(&aside, &file) {
+                Err(e) if e.kind() == io::ErrorKind::AlreadyExists => return Err(edited_meanwhile(&file)),
+                renamed => renamed.map(|()| file)?,
+            },
         };
         sync_folder(folder_of(&file))
     }
@@ -128,6 +129,14 @@ impl Written {
             }
         }
     }
+}
+
+fn edited_meanwhile(file: &Path) -> io::Error {
+    io::Error::other(format!("{} was edited meanwhile, and stays", file.display()))
+}
+
+fn is_there_already(file: &Path) -> String {
+    format!("{} is there already: reload, or move it away", file.display())
 }
 
 fn folder_of(file: &Path) -> &Path {
@@ -208,9 +217,7 @@ impl Kept {
         let failed = |e: io::Error| format!("{}: {e}", file.display());
         match (order, whose) {
             (Order::Add(_), Some(_)) => Err(format!("there is a zone {} already", name(apex))),
-            (Order::Add(_), None) if file.exists() => {
-                Err(format!("{} is there already: reload, or move it away", file.display()))
-            }
+            (Order::Add(_), None) if file.exists() => Err(is_there_already(&file)),
             (Order::Add(text), None) => {
                 let is = self.add(apex, text, &file)?;
                 Ok(Written::Added { is, file })
@@ -284,8 +291,13 @@ impl Kept {
             if verdict.is_ok() { Ok(()) } else { Err(io::Error::other("it is no zone")) }
         };
         let copy = |out: &mut Output| io::copy(&mut from, out).map(drop);
-        let named = prepare(&self.folder, name, Some(found.len()), copy, note).and_then(Prepared::take_name);
-        verdict.and(named.map(|_| is).map_err(|e| e.to_string()))
+        let named = prepare(&self.folder, name, Some(found.len()), copy, note).and_then(Prepared::take_free_name);
+        let unnamed = |e: io::Error| match e.kind() {
+            // Since it was looked for.
+            io::ErrorKind::AlreadyExists => is_there_already(file),
+            _ => e.to_string(),
+        };
+        verdict.and(named.map(|_| is).map_err(unnamed))
     }
 }
 

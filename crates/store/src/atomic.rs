@@ -66,12 +66,21 @@ pub struct Prepared {
 
 impl Prepared {
     pub fn take_name(self) -> io::Result<PathBuf> {
+        self.named(|from, to| fs::rename(from, to))
+    }
+
+    /// The same where nothing has the name. Err: also if something has come to it.
+    pub fn take_free_name(self) -> io::Result<PathBuf> {
+        self.named(rename_new)
+    }
+
+    fn named(self, rename: impl FnOnce(&Path, &Path) -> io::Result<()>) -> io::Result<PathBuf> {
         let Prepared { temporary, folder, target, size } = self;
         let found = fs::symlink_metadata(&target);
         let (is_new, own) = (found.is_err_and(|e| e.kind() == io::ErrorKind::NotFound), ino(&temporary));
         // Goes when the other has its name for good.
         let before = Going::of(&target);
-        let named = temporary.take_name(&target).and_then(|()| {
+        let named = temporary.take_name(&target, rename).and_then(|()| {
             let synced = sync_folder(&folder);
             // Whoever is told that it failed does not find it there.
             if synced.is_err() && is_new && fs::symlink_metadata(&target).is_ok_and(|found| found.ino() == own) {
@@ -265,8 +274,8 @@ impl Temporary {
         }
     }
 
-    fn take_name(mut self, target: &Path) -> io::Result<()> {
-        fs::rename(&self.path, target)?;
+    fn take_name(mut self, target: &Path, rename: impl FnOnce(&Path, &Path) -> io::Result<()>) -> io::Result<()> {
+        rename(&self.path, target)?;
         self.kept = true;
         Ok(())
     }
@@ -325,6 +334,14 @@ fn swap_by_links(one: &Path, other: &Path) -> io::Result<bool> {
     let _ = fs::remove_file(&between);
     let is_there = link_aside(one, other, &between)?;
     if is_there { fs::rename(&between, one).map(|()| true) } else { Ok(false) }
+}
+
+/// Gives a file another name that nothing has. Err: also if something has.
+pub fn rename_new(from: &Path, to: &Path) -> io::Result<()> {
+    match rename(from, to, libc::RENAME_NOREPLACE) {
+        Err(e) if is_unable(&e) => fs::hard_link(from, to).and_then(|()| fs::remove_file(from)),
+        renamed => renamed,
+    }
 }
 
 /// A file system that knows no such renaming.
@@ -553,7 +570,12 @@ mod tests {
         let new = || prepare(dir.path(), "f", None, |out| out.write_all(b"new"), |_| Ok(())).unwrap();
         drop(new());
         assert_eq!((dir.names(), fs::read(dir.path().join("f")).unwrap()), (vec!["f".to_string()], b"old".to_vec()));
+        let taken = new().take_free_name().unwrap_err();
+        assert_eq!((taken.kind(), dir.names()), (io::ErrorKind::AlreadyExists, vec!["f".to_string()]), "{taken}");
+        assert_eq!(fs::read(dir.path().join("f")).unwrap(), b"old");
         assert_eq!(fs::read(new().take_name().unwrap()).unwrap(), b"new");
+        fs::remove_file(dir.path().join("f")).unwrap();
+        assert_eq!(fs::read(new().take_free_name().unwrap()).unwrap(), b"new");
         assert_eq!(dir.names(), ["f"]);
     }
 

@@ -11,7 +11,7 @@
 use crate::scribe::origin::{Means, NONE, Origin, stamp};
 use std::io;
 use std::path::{Path, PathBuf};
-use store::atomic::{exchange, sync_folder};
+use store::atomic::{exchange, rename_new, sync_folder};
 
 /// The name of what goes aside, below the file's folder.
 pub fn name(file: &str) -> String {
@@ -37,7 +37,10 @@ fn was_known(aside: &Path, origin: &Origin) -> bool {
 pub fn give_back(file: &Path, origin: &Origin) -> io::Result<bool> {
     let Some(aside) = of(file).filter(|aside| !was_known(aside, origin)) else { return Ok(false) };
     if origin.known().is_empty() {
-        return std::fs::rename(&aside, aside.with_extension("unknown")).map(|()| false).map_err(|e| named(&aside, &e));
+        let unknown = aside.with_extension("unknown");
+        // An edit that was moved there before stays, too.
+        let failed = |e: io::Error| io::Error::new(e.kind(), format!("{}: {e}", unknown.display()));
+        return rename_new(&aside, &unknown).map(|()| false).map_err(|e| named(&aside, &failed(e)));
     }
     // All files have been copied to another place, as they were: neither is an edit.
     if [&aside, file].into_iter().all(|file| origin.known().iter().any(|known| known.is_copied_as(&stamp(file)))) {
@@ -172,6 +175,11 @@ mod tests {
         std::fs::remove_file(stage.data.join(FOLDER).join("z.origin")).unwrap();
         assert!(!stage.look().unwrap());
         assert_eq!(stage.holds(), ("written".to_string(), vec![".z.unknown".to_string()]));
+        // There is one already.
+        std::fs::write(stage.data.join(".z.aside"), "another").unwrap();
+        let why = stage.look().unwrap_err().to_string();
+        assert!(why.contains(".z.aside cannot be moved") && why.contains(".z.unknown: File exists"), "{why}");
+        assert_eq!(std::fs::read(stage.data.join(".z.unknown")).unwrap(), b"old");
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! Versions that are served, and that the history does not have yet: for some milliseconds, or as long as others keep the disk and the processors busy.
-//! Whoever stops the server waits for that. The next start would weigh, and number, what it reads against the version before.
+//! Whoever stops the server waits for that. The next start would weigh, and number, what it reads against the version before. The same of a command that
+//! has written a zone's file: whoever was told that it failed finds all as it was.
 
 use front::locks::hold;
 use std::sync::{Condvar, Mutex};
@@ -13,7 +14,8 @@ pub struct Unrecorded {
 
 #[derive(Default)]
 struct State {
-    is_some: bool,
+    /// How many times something was begun, by one thread, and has not ended.
+    begun: usize,
     is_over: bool,
 }
 
@@ -21,13 +23,13 @@ struct State {
 pub struct Serving<'u>(&'u Unrecorded);
 
 impl Unrecorded {
-    /// Something is served soon. When the server stops it is not: then this waits for the end of the process.
+    /// Something is served soon. When the server stops it is not, unless it is a part of what was begun before: then this waits for the end of the process.
     pub fn begin(&self) -> Serving<'_> {
         let mut state = hold(&self.state);
-        while state.is_over {
+        while state.is_over && state.begun == 0 {
             state = self.changed.wait(state).unwrap_or_else(|e| e.into_inner());
         }
-        state.is_some = true;
+        state.begun += 1;
         Serving(self)
     }
 
@@ -35,13 +37,13 @@ impl Unrecorded {
     pub fn settle(&self, patience: Duration) {
         let mut state = hold(&self.state);
         state.is_over = true;
-        let _ = self.changed.wait_timeout_while(state, patience, |state| state.is_some);
+        let _ = self.changed.wait_timeout_while(state, patience, |state| state.begun > 0);
     }
 }
 
 impl Drop for Serving<'_> {
     fn drop(&mut self) {
-        hold(&self.0.state).is_some = false;
+        hold(&self.0.state).begun -= 1;
         self.0.changed.notify_all();
     }
 }
@@ -67,6 +69,7 @@ mod tests {
         while !hold(&unrecorded.state).is_over {
             std::thread::yield_now();
         }
+        drop(unrecorded.begin());
         is_recorded.store(true, SeqCst);
         drop(serving);
         assert!(stop.join().unwrap());

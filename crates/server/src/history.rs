@@ -220,15 +220,12 @@ impl Past {
     /// Writes the content of an old version, under the serial that follows the one that is served, into the zone's file.
     /// `was`: what told the file when it was looked at (`origin::stamp`); an edit since is not written over.
     pub fn write_back(&self, zone: &config::Zone, serial: u32, was: &str) -> Result<Replaced, String> {
-        let changes = changes(&self.data_dir, &zone.apex)?;
         let found = with_sound_zone(&self.published, &zone.apex, |served| {
             let now = served.serial().map_err(damaged)?;
             if serial == now {
                 return Err(format!("version {serial} is what is served"));
             }
-            let way = way(&changes, now, (serial, None))?;
-            // As it is to do to be shown.
-            fit(served, &way)?;
+            let [way] = self.newest(&zone.apex, served, [serial])?;
             let next = next_serial(now);
             if is_signed(served, &zone.apex)? {
                 return Err(SIGNED.to_string());

@@ -182,8 +182,9 @@ impl Library {
         beforehand: Beforehand<'_>,
     ) -> io::Result<Shelved> {
         match self.last() {
-            // What is served may be laid over it: a version of before is weighed beside that, as any other.
-            Some(last) if before.manifest.changes() == 0 && is_current(&last.manifest, zones) => {
+            // What is served may be laid over it: a version of before is weighed beside that, as any other. So is what one has that could not be served: it
+            // may have been forced by somebody who was told that it was for nothing.
+            Some(last) if is_of(&last.manifest, before.manifest) && is_current(&last.manifest, zones) => {
                 Ok(last.named_by(seen))
             }
             _ => {
@@ -338,6 +339,11 @@ impl Library {
         let pieces = Shelf::write(&self.folder, identity, &pieces);
         Ok(Shelved { image, manifest, pieces, file, remarks: Some(remarks) })
     }
+}
+
+/// True if the image of the one is what is served, with nothing laid over it.
+fn is_of(manifest: &Manifest, served: &Manifest) -> bool {
+    served.changes() == 0 && manifest.image() == served.image()
 }
 
 /// True if the image of this manifest is what these zones would give if they were read now.

@@ -1,6 +1,6 @@
 //! Writes what is served of a zone into its file.
 
-use super::origin::{self, Known, Means, Origin};
+use super::origin::{self, Known, Means, NONE, Origin};
 use super::slate::Task;
 use super::{Done, Scribe, Undone, aside, outline};
 use crate::clock::rfc3339;
@@ -64,7 +64,8 @@ impl Scribe {
         let check = |temporary: &Path| {
             let known = Known::new(Means::Written, serial, origin::stamp(temporary));
             let written = new.insert(Known { since: since.clone(), ..known });
-            let before = origin.known().iter().filter(|known| known.is(&was)).cloned();
+            // Of one that was moved away it stays known, with its records, until another has its name: it may be back before that.
+            let before = origin.known().iter().filter(|known| was == NONE || known.is(&was)).cloned();
             let known = before.chain([written.clone()]).collect();
             origin.remember(known)?;
             // As late as can be.

@@ -62,7 +62,9 @@ impl Made {
                 self.octets = self.entry.encode();
                 Ok(after)
             }
-            _ => after(image, &self.entry.zone, &self.entry.diff),
+            // It was found out beforehand for it may be of all names, which is nothing to be done here.
+            Some(_) => Err(Unmade::Misfit),
+            None => after(image, &self.entry.zone, &self.entry.diff),
         }
     }
 }

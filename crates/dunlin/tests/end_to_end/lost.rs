@@ -344,6 +344,30 @@ fn an_older_file_of_a_zone_gets_what_came_after_it_from_the_journal() {
     assert!(all(&server, 5));
 }
 
+/// Acknowledged updates would be gone, and their serials come once more.
+#[test]
+fn an_older_file_of_a_zone_is_not_taken_by_a_server_that_runs() {
+    let folder = folder();
+    let server = serve(&folder);
+    let [file, released] = ["z.example.zone", "released"].map(|name| folder.0.join("data/journal").join(name));
+    assert_eq!(add(&server, 1), "");
+    eventually("it is folded in", || released.exists());
+    let (first, before) = (fs::read(&file).unwrap(), read(&released));
+    assert_eq!(add(&server, 2), "");
+    eventually("that is, too", || read(&released) != before);
+    fs::write(&file, first).unwrap();
+    folder.does(&["reload"]);
+    let says = "a file in data-dir is older than what its zone's updates have made, and is not taken zone=z.example.";
+    assert!(read(&folder.0.join("log")).contains(says), "{}", read(&folder.0.join("log")));
+    let all = |server: &Server, n: u32| (1..=n).all(|i| has(&folder, server, i));
+    assert!(all(&server, 2));
+    // The next update has it written anew.
+    assert_eq!(add(&server, 3), "");
+    eventually("it is written down again", || ["n2", "n3"].iter().all(|name| read(&file).contains(name)));
+    let server = after_a_kill(server, &folder);
+    assert!(all(&server, 3));
+}
+
 /// It is what an edit is told by: with nothing there all that updates had deleted would be what somebody has written.
 #[test]
 fn nothing_comes_back_where_what_was_kept_of_an_edited_file_is_cut_off() {

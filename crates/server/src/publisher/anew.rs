@@ -5,7 +5,8 @@ use super::{Apexes, Publisher};
 use crate::config::{Config, Seen, Zone};
 use crate::history::Recorder;
 use crate::images::comparison;
-use crate::images::manifest;
+use crate::images::laying;
+use crate::images::manifest::{self, Manifest};
 use crate::images::serving::{Access, ready, told};
 use crate::images::sound::Sound;
 use crate::images::{self, Before, Beforehand};
@@ -21,6 +22,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Instant;
 use store::{Backing, Map, Stretch};
+use transfer::record::is_newer;
 
 /// How much of an image is touched between two looks at whether there is something else to do.
 const SLICE: usize = 16 << 20;
@@ -32,6 +34,24 @@ const UNWRITTEN_MAX: usize = 10;
 const SOME: usize = 16;
 /// Tries to make an image that fits what updates change while it is made.
 const TRIES: usize = 3;
+
+/// Whether a file of ours was put there that is older than the one which is served, and which holds all that its zone's updates have made: that goes on.
+pub(super) fn is_older_copy(zone: &Zone, now: &Zones<Stretch>, manifest: &Manifest, press: &Press) -> bool {
+    let is_as_served = || manifest.find(&zone.apex).is_some_and(|known| known.file == zone.file);
+    let serials = || laying::serial(now.image.view(), &zone.apex).zip(ledger::serial_in(&zone.file));
+    if !(zone.is_journaled() && is_as_served() && serials().is_some_and(|(is, of_file)| is_newer(is, of_file))) {
+        return false;
+    }
+    let apex = zone.apex.clone();
+    let is_all =
+        press.have_done(move |_, books| !books.unwritten.is_behind(&apex) && books.unwritten.unfit(&apex).is_none());
+    if is_all {
+        let facts: [(&str, &dyn std::fmt::Display); 2] =
+            [("zone", &images::name(&zone.apex)), ("file", &zone.file.display())];
+        log::error("a file in data-dir is older than what its zone's updates have made, and is not taken", &facts);
+    }
+    is_all
+}
 
 impl Publisher {
     /// Finds or builds the image of all zones; true if another one is served now.
@@ -111,7 +131,7 @@ impl Publisher {
         why: Why,
     ) -> Result<Result<bool, Apexes>, Vec<String>> {
         let (now, mut written) = (self.press.current(), std::mem::take(&mut self.written));
-        let Publisher { library, recorder, state, by, served, .. } = &mut *self;
+        let Publisher { library, recorder, state, by, served, press, .. } = &mut *self;
         // A kill behind that would leave a version that nobody knows the way to.
         let mut note = |recorder: &mut Recorder, entries: &[manifest::Entry]| {
             let unfit = entries.iter().filter(|e| e.problem.is_some()).map(|e| &*e.apex).collect();
@@ -119,7 +139,10 @@ impl Publisher {
         };
         // Files of ours are as they were written for this image.
         let is_of_all = by.wanted.is_empty() && why != Why::Fold;
-        let is_wanted = |zone: &Zone| is_of_all || zone.is_journaled() || by.wanted.contains(&zone.apex);
+        let is_older =
+            |zone: &Zone| !written.contains_key(&zone.apex) && is_older_copy(zone, &now, &served.manifest, press);
+        let is_wanted =
+            |zone: &Zone| (is_of_all || zone.is_journaled() || by.wanted.contains(&zone.apex)) && !is_older(zone);
         let before = Before { image: &now.image, manifest: &served.manifest };
         let beforehand = Beforehand { recorder, note: &mut note };
         let found = match why {

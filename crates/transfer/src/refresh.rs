@@ -143,9 +143,11 @@ struct Zone {
     primaries: Vec<PrimaryId>,
     timers: Option<Timers>,
     unserved: Option<u32>,
-    /// No primary has that any more: what comes under its number is another one, and what is served is fetched once more, to lie where that lies.
+    /// No primary has that any more, as far as they say: what comes under its number is another one.
     is_taken_back: bool,
-    /// That is under way, from a primary that has it.
+    /// In this round: who has what is served, while the others are asked whether they have the one that is not.
+    has_served: Option<PrimaryId>,
+    /// None has: what is served is fetched once more, to lie where the other one lies.
     is_had_again: bool,
     /// From when on its time counts: since a primary had it; or since it is here, if none was asked.
     refreshed: Option<Ms>,
@@ -218,13 +220,13 @@ impl Zone {
         self.timers.map(|timers| timers.serial)
     }
 
-    /// A primary has this version. Where that is the one that is served, or before one that could not be, that one was taken back. True: it is, and this
-    /// is the one that is served.
+    /// A primary has this version. True: it is the one that is served, and beside that lies another one, which may have been taken back. Where it is before
+    /// that one it was.
     fn meet(&mut self, serial: u32) -> bool {
+        let Some(unserved) = self.unserved.filter(|unserved| *unserved != serial) else { return false };
         let is_served = self.served() == Some(serial);
-        let is_back = |unserved| unserved != serial && (is_served || !is_newer(serial, unserved));
-        self.is_taken_back |= self.unserved.is_some_and(is_back);
-        self.is_taken_back && is_served
+        self.is_taken_back |= !is_served && !is_newer(serial, unserved);
+        is_served
     }
 
     fn primary(&self) -> Option<PrimaryId> {
@@ -270,6 +272,7 @@ impl Refresher {
             timers: served,
             unserved: None,
             is_taken_back: false,
+            has_served: None,
             is_had_again: false,
             // What is there and was never asked for counts from now on.
             refreshed: refreshed.or(served.map(|_| now)),
@@ -440,7 +443,9 @@ impl Refresher {
         // Who has hoped and was tried by himself may stand in the line twice.
         let is_next = zone.phase == phase && zone.primary() == Some(primary) && !zone.has_place;
         zone.has_place |= is_next;
-        is_next.then(|| zone.known().filter(|_| !zone.is_had_again))
+        // The version that is served, or a later one.
+        let known = if zone.is_had_again { zone.served().map(|serial| serial.wrapping_sub(1)) } else { zone.known() };
+        is_next.then_some(known)
     }
 
     fn stop_hoping(&mut self, id: ZoneId) {
@@ -465,6 +470,7 @@ impl Refresher {
     /// begins with the SOA, too, and ends with it where that is not newer. Then later again.
     fn go_on(&mut self, now: Ms, random: u32, id: ZoneId) {
         let Some(zone) = self.zones.get_mut(&id) else { return };
+        zone.is_had_again = false;
         let all = zone.primaries.len();
         while let Some(primary) = zone.primary() {
             let is_fetched = zone.known().is_none();
@@ -485,7 +491,24 @@ impl Refresher {
             zone.tried += 1;
             zone.at = (zone.at + 1) % all;
         }
-        self.give_up(now, random, id);
+        match zone.has_served.take().filter(|primary| zone.primaries.contains(primary)) {
+            Some(primary) if self.fetches.may_try(now, primary) => {
+                zone.at = zone.primaries.iter().position(|p| *p == primary).unwrap_or(zone.at);
+                (zone.is_taken_back, zone.is_had_again) = (true, true);
+                (zone.phase, zone.has_place) = (Phase::Fetching, false);
+                self.fetches.join(primary, id);
+            }
+            Some(_) => self.is_fresh(now, random, id),
+            None => self.give_up(now, random, id),
+        }
+    }
+
+    /// This primary has what is served. Whether another one has what lies beside that is asked before it is fetched once more.
+    fn look_further(&mut self, now: Ms, random: u32, id: ZoneId, primary: PrimaryId) {
+        self.confirm(now, id);
+        self.zones.get_mut(&id).into_iter().for_each(|zone| _ = zone.has_served.get_or_insert(primary));
+        self.fail(now, random, id);
+        self.set_deadline(id);
     }
 
     /// Zones have waited for a primary that turns out to be silent.
@@ -513,12 +536,11 @@ impl Refresher {
         self.send_on(now, random, in_vain, primary, Phase::Asking);
         let is_its = |zone: &&mut Zone| zone.phase == Phase::Asking && zone.primary() == Some(primary);
         let Some(zone) = self.zones.get_mut(&id).filter(is_its) else { return };
-        let is_back = if let Asked::Serial(serial) = asked { zone.meet(serial) } else { false };
-        if is_back {
-            // Whether or not it can be had once more.
-            self.confirm(now, id);
+        if let Asked::Serial(serial) = asked
+            && zone.meet(serial)
+        {
+            return self.look_further(now, random, id, primary);
         }
-        let Some(zone) = self.zones.get_mut(&id) else { return };
         match (asked, zone.known()) {
             (Asked::Useless(useless), _) => {
                 if useless == Useless::Silent {
@@ -526,14 +548,10 @@ impl Refresher {
                 }
                 self.fail(now, random, id);
             }
-            (Asked::Serial(serial), Some(known)) if serial == known && !is_back => {
-                self.is_fresh(now, random, id);
-            }
-            (Asked::Serial(serial), Some(known)) if serial != known && !is_newer(serial, known) => {
-                self.fail(now, random, id);
-            }
+            (Asked::Serial(serial), Some(known)) if serial == known => self.is_fresh(now, random, id),
+            (Asked::Serial(serial), Some(known)) if !is_newer(serial, known) => self.fail(now, random, id),
             (Asked::Serial(_) | Asked::Unknown, _) if self.fetches.may_try(now, primary) => {
-                (zone.phase, zone.has_place, zone.is_had_again) = (Phase::Fetching, false, is_back);
+                (zone.phase, zone.has_place) = (Phase::Fetching, false);
                 self.fetches.join(primary, id);
             }
             // It answers questions and gives no zones: who waited for one would ask again whenever somebody waits in vain.
@@ -550,14 +568,14 @@ impl Refresher {
         self.send_on(now, random, in_vain, primary, Phase::Fetching);
         let is_its = |zone: &&mut Zone| zone.phase == Phase::Fetching && zone.primary() == Some(primary);
         let Some(zone) = self.zones.get_mut(&id).filter(is_its) else { return };
-        let is_back = if let Fetched::NotNewer(serial) = fetched { zone.meet(serial) } else { false };
+        if let Fetched::NotNewer(serial) = fetched
+            && zone.meet(serial)
+            && !zone.is_had_again
+        {
+            return self.look_further(now, random, id, primary);
+        }
         match fetched {
             Fetched::Whole(_) => (zone.phase, zone.is_wanted, zone.is_taken_back) = (Phase::Laying, false, false),
-            Fetched::NotNewer(_) if is_back && !zone.is_had_again => {
-                (zone.has_place, zone.is_had_again) = (false, true);
-                self.fetches.join(primary, id);
-                self.confirm(now, id);
-            }
             Fetched::NotNewer(serial) if zone.known() == Some(serial) => self.is_fresh(now, random, id),
             Fetched::NotNewer(_) | Fetched::Useless(Useless::Answers) => self.fail(now, random, id),
             Fetched::Useless(Useless::Silent) => {
@@ -625,12 +643,11 @@ impl Refresher {
         self.expire(now, id);
     }
 
-    /// This primary was of no use: the next one, or later again.
+    /// This primary was of no use, or the others are to be asked, too: the next one, or later again.
     fn fail(&mut self, now: Ms, random: u32, id: ZoneId) {
         let Some(zone) = self.zones.get_mut(&id) else { return };
         zone.tried += 1;
         zone.at = (zone.at + 1) % zone.primaries.len().max(1);
-        zone.is_had_again = false;
         self.go_on(now, random, id);
     }
 
@@ -655,7 +672,7 @@ impl Refresher {
     /// A round is over; what was said meanwhile begins another one.
     fn rest(&mut self, now: Ms, id: ZoneId) {
         let Some(zone) = self.zones.get_mut(&id) else { return };
-        (zone.at, zone.is_had_again) = (std::mem::take(&mut zone.begins_at), false);
+        (zone.at, zone.has_served) = (std::mem::take(&mut zone.begins_at), None);
         zone.is_wanted |= std::mem::take(&mut zone.is_wanted_again);
         if std::mem::take(&mut zone.again) {
             self.hurry(now, id);

@@ -200,35 +200,50 @@ fn with_unserved(primaries: &[PrimaryId], serial: u32) -> (Desk, ZoneId) {
 #[test]
 fn where_one_lies_that_was_taken_back_what_is_served_comes_again() {
     for unserved in [9, 3] {
-        let (mut desk, zone) = with_unserved(&[3, 4], unserved);
-        let had = |desk: &Desk| [Action::Refreshed { zone, at: desk.now }, fetch(zone, 3, None)];
-        assert_eq!(desk.asked(zone, 3, Asked::Serial(5)), had(&desk));
-        // It does not come: the others are asked first, for they may have another one.
-        assert_eq!(desk.fetched(zone, 3, Fetched::Useless(Useless::Answers)), [ask(zone, 4)]);
-        assert_eq!(desk.asked(zone, 4, REFUSED), []);
+        let again = |zone| fetch(zone, 3, Some(4));
+        let (mut desk, zone) = with_unserved(&[3], unserved);
+        let refreshed = |desk: &Desk| Action::Refreshed { zone, at: desk.now };
+        assert_eq!(desk.asked(zone, 3, Asked::Serial(5)), [refreshed(&desk), again(zone)]);
+        assert_eq!(desk.fetched(zone, 3, Fetched::Useless(Useless::Answers)), []);
         assert_eq!(desk.refresher.standing(zone).unwrap().unserved, Some(unserved));
-        // Under its number comes another one.
+        assert_eq!(desk.next(), (110 * S, vec![ask(zone, 3)]), "what is served is good, and will be tried again");
+        assert_eq!(desk.asked(zone, 3, Asked::Serial(5)), [refreshed(&desk), again(zone)]);
+        desk.fetched(zone, 3, Fetched::Whole(5));
+        assert_eq!(desk.laid(zone, 5, Some(SERVED)), [refreshed(&desk)]);
+        assert_eq!(desk.refresher.standing(zone).unwrap().unserved, None);
         desk.next();
-        let next = if unserved == 9 { vec![fetch(zone, 3, Some(5))] } else { vec![ask(zone, 4)] };
-        assert_eq!(desk.asked(zone, 3, Asked::Serial(unserved)), next);
+        assert_eq!(desk.asked(zone, 3, Asked::Serial(5)), [refreshed(&desk)]);
         // Over TCP it is found out by a transfer.
         let (mut desk, zone) = with_unserved(&[3], unserved);
         assert_eq!(desk.asked(zone, 3, SILENT), [fetch(zone, 3, Some(unserved.max(5)))]);
-        assert_eq!(desk.fetched(zone, 3, Fetched::NotNewer(5)), had(&desk));
-        let (refreshed, is_it) = (Action::Refreshed { zone, at: desk.now }, unserved == 9);
-        let came = if is_it { Fetched::Whole(5) } else { Fetched::NotNewer(5) };
-        assert_eq!(
-            desk.fetched(zone, 3, came),
-            if is_it { vec![] } else { vec![refreshed] },
-            "it is not asked for for ever"
-        );
-        if is_it {
-            assert_eq!(desk.laid(zone, 5, Some(SERVED)), [refreshed]);
-            assert_eq!(desk.refresher.standing(zone).unwrap().unserved, None);
-            desk.next();
-            assert_eq!(desk.asked(zone, 3, Asked::Serial(5)), [Action::Refreshed { zone, at: desk.now }]);
-        }
+        assert_eq!(desk.fetched(zone, 3, Fetched::NotNewer(5)), [refreshed(&desk), again(zone)]);
+        assert_eq!(desk.fetched(zone, 3, Fetched::NotNewer(5)), [refreshed(&desk)], "it is not asked for for ever");
     }
+}
+
+/// One of them may lag.
+#[test]
+fn one_was_taken_back_if_no_primary_has_it() {
+    for (other, expect) in [
+        (Asked::Serial(9), Action::Refreshed { zone: ZoneId(1), at: 100 * S }),
+        (Asked::Serial(10), fetch(ZoneId(1), 4, Some(9))),
+        (Asked::Serial(7), fetch(ZoneId(1), 4, Some(5))),
+        (Asked::Serial(5), fetch(ZoneId(1), 3, Some(4))),
+        (Asked::Serial(4), fetch(ZoneId(1), 3, Some(4))),
+        (REFUSED, fetch(ZoneId(1), 3, Some(4))),
+    ] {
+        let (mut desk, zone) = with_unserved(&[3, 4], 9);
+        let refreshed = Action::Refreshed { zone, at: 100 * S };
+        assert_eq!(desk.asked(zone, 3, Asked::Serial(5)), [refreshed, ask(zone, 4)]);
+        let actions = desk.asked(zone, 4, other);
+        assert_eq!(actions.last(), Some(&expect), "{other:?}: {actions:?}");
+    }
+    // Under its number comes another one.
+    let (mut desk, zone) = with_unserved(&[3], 9);
+    desk.asked(zone, 3, Asked::Serial(5));
+    desk.fetched(zone, 3, Fetched::Useless(Useless::Answers));
+    desk.next();
+    assert_eq!(desk.asked(zone, 3, Asked::Serial(9)), [fetch(zone, 3, Some(5))]);
 }
 
 #[test]

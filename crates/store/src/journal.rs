@@ -71,7 +71,8 @@ struct Active<F> {
     salt: u32,
 }
 
-fn name(number: u64) -> String {
+/// Of a segment's file.
+pub fn name(number: u64) -> String {
     format!("{PREFIX}{number:010}")
 }
 
@@ -201,10 +202,14 @@ impl<D: Disk> Journal<D> {
         Ok(Journal { disk, segment_octets, past, segments, active: None, next_number, next_position: 0 })
     }
 
+    /// Those of all segments, oldest first.
+    pub fn numbers(&self) -> impl DoubleEndedIterator<Item = u64> {
+        self.past.iter().copied().chain(self.segments.iter().map(|s| s.number))
+    }
+
     /// Where each segment lies, oldest first.
     pub fn places(&self) -> impl DoubleEndedIterator<Item = PathBuf> {
-        let numbers = self.past.iter().copied().chain(self.segments.iter().map(|s| s.number));
-        numbers.map(|number| self.disk.place(&name(number)))
+        self.numbers().map(|number| self.disk.place(&name(number)))
     }
 
     /// The position of the next record.
@@ -462,11 +467,16 @@ impl<D: Disk> Journal<D> {
         }
     }
 
-    /// Lets go of the oldest segment, if `release` would delete it, whatever is kept: where it lies, for somebody to remove it while records are appended.
-    pub fn let_go(&mut self, position: u64) -> Option<PathBuf> {
+    /// Lets go of the oldest segment, if `release` would delete it, whatever is kept: for somebody to remove it while records are appended.
+    pub fn let_go(&mut self, position: u64) -> Option<u64> {
         let oldest = self.oldest_before(position)?;
         self.forget_oldest();
-        Some(self.disk.place(&name(oldest)))
+        Some(oldest)
+    }
+
+    /// It could not be removed, and is the oldest still.
+    pub fn put_back(&mut self, oldest: u64) {
+        self.past.push_front(oldest);
     }
 
     fn forget_oldest(&mut self) {

@@ -44,7 +44,7 @@ impl Updating {
         // A server that resolves leaves its threads as they are (docs/decisions/0013).
         let (hand, is_alone, state) = (ledger.employ(), self.shared.cache.is_none(), Arc::clone(&self.state));
         spawn("journal", &self.state.events, move || hand.run(is_alone, state.clock, &state.writing))?;
-        let ((unneeded, all), releaser) = (queue::bounded(1), ledger.releaser());
+        let ((unneeded, all), releaser) = (queue::unbounded(), ledger.releaser());
         spawn("release", &self.state.events, move || releaser.run(&all))?;
         let updates = Updates {
             ledger,

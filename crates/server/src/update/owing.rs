@@ -223,7 +223,7 @@ impl Updates {
         tell(outcome, &unserved);
         // Without an image what a start has found of zones that are their updates' no more is in the journal alone.
         if outcome.is_ok() {
-            // Somebody may be at what was told of before: the next image is not far.
+            // Bound: one for each image.
             let _ = self.unneeded.try_send(self.ledger.unneeded(needed));
         }
         // What is left is of updates that came meanwhile, or of zones that are not served now.

@@ -133,6 +133,12 @@ fn segments_that_are_no_longer_needed_are_deleted() {
     assert_eq!(dir.names().len(), 3, "a change is needed that may stand there");
     journal.release(30, 0);
     assert_eq!(dir.names().len(), 2);
+    assert_eq!((journal.let_go(30), journal.let_go(99)), (None, Some(segments as u64 + 1)));
+    assert_eq!((journal.let_go(99), journal.numbers().count()), (None, 1), "the segment that is written to stays");
+    journal.put_back(segments as u64 + 1);
+    assert_eq!(journal.numbers().count(), 2);
+    journal.release(99, 0);
+    assert_eq!(dir.names(), [name(segments as u64 + 2)]);
 }
 
 /// A folder of which a test knows more, and decides some.

@@ -10,9 +10,9 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
-use store::atomic::write_atomically;
+use store::atomic::{sync_folder, write_atomically};
 use store::crc::crc32c;
-use store::journal::{Folder, Journal};
+use store::journal::{self, Folder, Journal};
 use store::removal;
 
 pub const RELEASED: &str = "released";
@@ -83,19 +83,27 @@ impl Releaser {
             write_released(&self.folder, unneeded.before)?;
             self.released.store(unneeded.before, Relaxed);
         }
-        let places: Vec<PathBuf> = hold(&self.journal).places().collect();
+        // Whoever appends goes before others, and waits for a few instructions: not for memory, nor for a file to go.
+        let mut numbers = Vec::with_capacity(hold(&self.journal).numbers().count() + 1);
+        numbers.extend(hold(&self.journal).numbers());
+        let place = |number: u64| self.folder.join(journal::name(number));
+        let places: Vec<PathBuf> = numbers.into_iter().map(place).collect();
         let too_many = places.len() - self.keeping.kept(&places, &unneeded.history);
         for _ in 0..too_many {
-            // Whoever appends does not wait for a file to go. One that does not is tried again after the next start.
-            let oldest = hold(&self.journal).let_go(self.released.load(Relaxed));
-            match oldest.map(|path| removal::remove(&path)) {
-                Some(Err(e)) if e.kind() != io::ErrorKind::NotFound => return Err(e),
-                Some(_) => {}
-                None => break,
+            let Some(oldest) = hold(&self.journal).let_go(self.released.load(Relaxed)) else { break };
+            if let Err(e) = removal::remove(&place(oldest)).or_else(is_there_no_more) {
+                hold(&self.journal).put_back(oldest);
+                return Err(e);
             }
+            // One after the other: a sync of an update waits for all that goes at once.
+            sync_folder(&self.folder)?;
         }
         Ok(())
     }
+}
+
+fn is_there_no_more(e: io::Error) -> io::Result<()> {
+    if e.kind() == io::ErrorKind::NotFound { Ok(()) } else { Err(e) }
 }
 
 #[cfg(test)]

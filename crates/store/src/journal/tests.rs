@@ -307,6 +307,23 @@ fn a_disk_that_has_no_room_ahead_takes_what_it_has_room_for() {
     assert_eq!(open(dir.path(), 0).unwrap().1.len(), 6);
 }
 
+#[test]
+fn a_disk_that_takes_heads_alone_is_left_one_segment() {
+    let (dir, octets) = (TestDir::new("heads-alone"), Cell::new(0));
+    let mut journal =
+        Journal::open(Known { room: 300, ..Known::new(&dir, &octets) }, 100, 0, &mut |_, _| {}).unwrap().0;
+    journal.append(&["y".repeat(100)]).unwrap();
+    let fails = |journal: &mut Journal<Known<'_>>| assert!(journal.append(&["x".repeat(300)]).is_err());
+    fails(&mut journal);
+    assert_eq!(dir.names(), [name(1)]);
+    journal.begin().unwrap();
+    journal.release(1, 0);
+    assert_eq!(dir.names(), [name(3)]);
+    (0..3).for_each(|_| fails(&mut journal));
+    assert_eq!(dir.names().len(), 1);
+    assert_eq!(open(dir.path(), 1).unwrap().2, [] as [String; 0], "nothing is lost");
+}
+
 /// Somebody has removed what was there, and others know positions of it.
 #[test]
 fn a_journal_goes_on_behind_positions_that_were() {

@@ -128,7 +128,10 @@ impl Updating {
     fn start_late(&self, config: &Config) -> Result<(), String> {
         let (ledger, unfit, remarks) = Ledger::open(&self.past.data_dir, config.history).map_err(unusable)?;
         caution(&remarks);
-        unfit.into_iter().for_each(|(apex, from, why)| self.press.hold().unwritten.add_unfit(&apex, from, why));
+        let mut books = self.press.hold();
+        books.unwritten.add(vec![], ledger.position());
+        unfit.into_iter().for_each(|(apex, from, why)| books.unwritten.add_unfit(&apex, from, why));
+        drop(books);
         self.start(ledger, Written::default())
     }
 }

@@ -15,8 +15,8 @@ use crate::images::name;
 use crate::json::Json;
 use crate::kept::Order;
 use crate::log;
-use crate::scribe;
 use crate::scribe::slate::{Slate, Taken};
+use crate::scribe::{self, origin};
 use crate::secondaries::{Note, Secondaries};
 use crate::state::{Done, Event, State};
 use crate::update::intake::Intake;
@@ -298,7 +298,7 @@ fn rollback(state: &State, zone: &str, serial: u32) -> Json {
     };
     // An edit would be taken in on top of the old version, now or as soon as it fits.
     if is_edited(state, zone)
-        && let Some(Err(why)) = look_at(state, zone, false).map(Look::outcome)
+        && let Some(Err(why)) = look_at(state, zone, None).map(Look::outcome)
     {
         return bad(vec![format!(
             "zone {zone}: {why}; mend its file, publish it, or move it away, before you go back"
@@ -335,7 +335,12 @@ const TAKEN_IN_WITHIN: Duration = Duration::from_secs(600);
 fn force(state: &State, zone: &str) -> Json {
     let zones = vec![zone.to_string()];
     let event = |done| Event::Force { zones: zones.clone(), done };
-    taken_in(state, &zones, true, None, || settled(state, event))
+    // He has seen the edit that is there now.
+    let seen = apex(zone).ok().and_then(|apex| {
+        let configured = state.configured().ok()?;
+        configured.roster.written.find(&apex).filter(|zone| zone.is_owned()).map(|zone| origin::stamp(zone.origin()))
+    });
+    taken_in(state, &zones, seen, None, || settled(state, event))
 }
 
 /// Waits until the zones are served as their files say, or are known not to be: those of updates, too, where they are named, or an edit of them is held,
@@ -346,7 +351,7 @@ fn reload(state: &State, zones: Vec<String>) -> Json {
         [] => (state.edits_held(), state.configured().ok()),
         named => (named.to_vec(), None),
     };
-    taken_in(state, &of_updates, false, before.as_deref(), || reloaded(state, zones))
+    taken_in(state, &of_updates, None, before.as_deref(), || reloaded(state, zones))
 }
 
 /// Of so many zones that come to their updates with a reload it is known whether they come back.
@@ -363,12 +368,12 @@ fn returned(state: &State, before: &Config) -> Vec<String> {
     back.map(|zone| name(&zone.apex).to_string()).collect()
 }
 
-/// Says what has become of zones, and of edits of the files of those that updates own. An edit that is taken in has a serial of its own. `before`: the
-/// configuration, where zones that come back to their updates count, too.
+/// Says what has become of zones, and of edits of the files of those that updates own. An edit that is taken in has a serial of its own. `forces`: see
+/// `Slate::ask`. `before`: the configuration, where zones that come back to their updates count, too.
 fn taken_in(
     state: &State,
     zones: &[String],
-    forces: bool,
+    forces: Option<String>,
     before: Option<&Config>,
     work: impl FnOnce() -> Result<Json, Vec<String>>,
 ) -> Json {
@@ -381,7 +386,7 @@ fn taken_in(
     // Only now: one may be of updates since.
     let returned = before.map_or(vec![], |before| returned(state, before));
     let theirs = zones.iter().chain(returned.iter().filter(|zone| !zones.contains(zone)));
-    let looks: Vec<_> = theirs.filter_map(|zone| Some((zone, look_at(state, zone, forces)?))).collect();
+    let looks: Vec<_> = theirs.filter_map(|zone| Some((zone, look_at(state, zone, forces.clone())?))).collect();
     let held = looks.into_iter().filter_map(|(zone, look)| Some(format!("zone {zone}: {}", look.outcome().err()?)));
     match held.collect::<Vec<_>>() {
         held if !held.is_empty() => bad(held),
@@ -413,7 +418,7 @@ struct Look<'s> {
 }
 
 /// Has the file of a zone looked at. None: nobody looks, for no zone takes updates.
-fn look_at<'s>(state: &'s State, zone: &str, forces: bool) -> Option<Look<'s>> {
+fn look_at<'s>(state: &'s State, zone: &str, forces: Option<String>) -> Option<Look<'s>> {
     let slate = &state.press.as_ref().filter(|_| state.intake().is_some())?.slate;
     let (apex, (sender, taken), since) = (apex(zone).ok()?, mpsc::channel(), Instant::now());
     let number = slate.ask(&apex, since, forces, sender);

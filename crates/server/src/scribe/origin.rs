@@ -137,6 +137,11 @@ fn in_full(stamp: &Stamp) -> String {
     format!("{}{SINCE_ANY}{}", one(stamp), stamp.changed_ns)
 }
 
+/// What `stamp` says of the file, of a stamp of it and of what it includes.
+pub fn own(stamp: &str) -> &str {
+    apart(stamp).0
+}
+
 /// All of a stamp but the times of last changes of any kind.
 fn without_changes(stamp: &str) -> String {
     let parts: Vec<&str> = stamp.split(AND).map(|part| apart(part).0).collect();

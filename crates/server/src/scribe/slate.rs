@@ -42,9 +42,9 @@ struct Entries {
 
 struct Asker {
     number: u64,
-    /// The edit is to be taken in whatever the guards object to.
-    forces: bool,
-    /// It is known how the file was that he has seen.
+    /// How the file was (`origin::stamp`) when he wanted its edit to be taken in whatever the guards object to.
+    forces: Option<String>,
+    /// It is known which edit that is.
     is_noted: bool,
     sender: Sender<Taken>,
 }
@@ -152,8 +152,8 @@ pub struct Task {
     pub what: What,
     /// Somebody waits for what becomes of an edit.
     pub is_asked: bool,
-    /// He wants it to be taken in whatever the guards object to, as it is now (see `note_force`).
-    pub is_forced: bool,
+    /// As the file was then (`origin::stamp`) he wants its edit to be taken in whatever the guards object to (see `note_force`).
+    pub forced: Option<String>,
     /// It is one of those that are written back.
     pub is_kept_in_step: bool,
     /// What an edit of the file may lose; None: anything.
@@ -232,8 +232,8 @@ impl Slate {
     }
 
     /// The file of this zone is to be looked at, and whoever asks is told what has become of an edit; nobody is where updates do not own the zone.
-    /// `forces`: it is to be taken in whatever the guards object to. Returns his number.
-    pub fn ask(&self, apex: &[u8], at: Instant, forces: bool, sender: Sender<Taken>) -> u64 {
+    /// `forces`: as the file was then (`origin::stamp`) its edit is to be taken in whatever the guards object to. Returns his number.
+    pub fn ask(&self, apex: &[u8], at: Instant, forces: Option<String>, sender: Sender<Taken>) -> u64 {
         let mut held = self.hold();
         held.askers += 1;
         let number = held.askers;
@@ -268,7 +268,7 @@ impl Slate {
     /// Whether somebody waits who wants the zone's edit taken in whatever the guards object to.
     pub fn is_forced(&self, apex: &[u8]) -> bool {
         let Entries { asked, told, .. } = &*self.hold();
-        asked.get(apex).into_iter().chain(told.get(apex)).flatten().any(|asker| asker.forces)
+        asked.get(apex).into_iter().chain(told.get(apex)).flatten().any(|asker| asker.forces.is_some())
     }
 
     /// Whoever has this number wants nothing any more. False: somebody is at it, and that was not to be stopped.
@@ -379,10 +379,12 @@ impl Entries {
             self.told.entry(apex.clone()).or_default().extend(asked);
         }
         let told = self.told.get(&apex);
-        let is_forced = told.is_some_and(|askers| askers.iter().any(|asker| asker.forces && !asker.is_noted));
+        // Who has asked last has seen it last.
+        let forced = told
+            .and_then(|all| all.iter().rev().filter(|asker| !asker.is_noted).find_map(|asker| asker.forces.clone()));
         let zone = self.zones.get(&apex)?;
         let (file, is_asked, is_kept_in_step) = (zone.file.clone(), told.is_some(), zone.every.is_some());
-        Some(Task { apex, file, what, is_asked, is_forced, is_kept_in_step, guards: zone.guards })
+        Some(Task { apex, file, what, is_asked, forced, is_kept_in_step, guards: zone.guards })
     }
 }
 
@@ -462,7 +464,7 @@ mod tests {
         slate.follow(&[zone(A, MINUTE), updated(B)], None, start);
         slate.hurry(A, start - MINUTE);
         let take = || slate.hold().take(start + MINUTE).map(|task| (task.apex.to_vec(), task.is_asked));
-        slate.ask(B, start, false, asked.clone());
+        slate.ask(B, start, None, asked.clone());
         assert_eq!(take(), Some((B.to_vec(), true)));
         // Somebody is writing to the file.
         slate.put_off(B);
@@ -473,7 +475,7 @@ mod tests {
         );
         slate.answer(B, &Ok(()));
         assert_eq!(taken.try_recv(), Ok(Ok(())));
-        let number = slate.ask(B, start, false, asked);
+        let number = slate.ask(B, start, None, asked);
         take();
         assert!(!slate.withdraw(B, number, false), "somebody is at it");
         slate.put_off(B);
@@ -498,16 +500,17 @@ mod tests {
     fn who_forces_an_edit_forces_the_one_that_he_has_seen() {
         let (slate, start, (asked, taken)) = (Slate::default(), Instant::now(), channel());
         slate.follow(&[zone(A, MINUTE)], None, start);
-        let take = || slate.hold().take(start).map(|task| (task.what, task.is_forced));
-        let (forced, not_forced) = (Some((What::Look, true)), Some((What::Look, false)));
+        let take = || slate.hold().take(start).map(|task| (task.what, task.forced));
+        let as_it_was = || Some("1-2-3".to_string());
+        let (forced, not_forced) = (Some((What::Look, as_it_was())), Some((What::Look, None)));
         assert_eq!(take(), not_forced);
-        let force = |apex| slate.ask(apex, start, true, asked.clone());
+        let force = |apex| slate.ask(apex, start, as_it_was(), asked.clone());
         force(b"\x01c\0");
         let first = force(A);
         slate.answer(A, &Ok(()));
         assert!(taken.try_recv().is_err(), "not looked at since");
-        assert_eq!([take(), take()], [forced, None]);
-        let (second, _) = (force(A), slate.ask(A, start, false, asked.clone()));
+        assert_eq!([take(), take()], [forced.clone(), None]);
+        let (second, _) = (force(A), slate.ask(A, start, None, asked.clone()));
         assert!(slate.withdraw(A, second, false) && !slate.withdraw(A, first, false), "somebody is at it");
         slate.answer(A, &Err("held".to_string()));
         assert_eq!(taken.try_recv(), Ok(Err("held".to_string())));
@@ -519,7 +522,7 @@ mod tests {
         assert_eq!(take(), forced);
         // It could not be read yet, and he waits. Then it is to be written back, too.
         slate.hurry(A, start);
-        assert_eq!(take(), Some((What::Write, true)));
+        assert_eq!(take(), Some((What::Write, as_it_was())));
         slate.note_force(A);
         slate.put_off(A);
         slate.look(&[A.into()], start);

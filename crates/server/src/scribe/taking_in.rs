@@ -42,9 +42,11 @@ enum Reading {
 impl Scribe {
     /// Changes the zone as the file was edited.
     pub(super) fn take_in(&mut self, task: &Task, file: &Path, is: String, mut origin: Origin) -> Result<Done, Undone> {
-        if task.is_forced {
-            self.forced.insert(task.apex.clone(), is.clone());
+        if let Some(seen) = &task.forced {
             self.press.slate.note_force(&task.apex);
+            if origin::own(&is) == seen {
+                self.forced.insert(task.apex.clone(), is.clone());
+            }
         } else if !self.press.slate.is_forced(&task.apex) {
             // Whoever has said so was told that it was for nothing, or that it takes too long.
             self.forced.remove(&task.apex);

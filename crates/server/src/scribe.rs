@@ -249,7 +249,7 @@ impl Scribe {
 
     /// Zones that updates do not own any more, or that are not there, and files that zones had.
     fn forget(&mut self) {
-        for (apex, file, is_followed) in self.press.slate.left() {
+        for (apex, file, is_followed) in self.press.slate.left(Instant::now()) {
             if let Err(undone) = self.clear(&apex, &file) {
                 log::warn("what lies beside a zone's file stays", &[("zone", &name(&apex)), ("why", &undone.why())]);
             }

@@ -5,6 +5,7 @@
 //! that. Whether a file was edited is looked at when somebody asks for a reload, or has seen the file change. Bound: as many
 //! zones as are configured to take updates, each once to be written and once to be looked at.
 
+use super::REST;
 use crate::config::Zone;
 use audit::Guards;
 use front::locks::{hold, try_to_hold};
@@ -36,8 +37,8 @@ struct Entries {
     told: HashMap<Box<[u8]>, Vec<Asker>>,
     /// How many have asked.
     askers: u64,
-    /// Zones that are not followed any more, or have another file, with the one that they had. Bound: nobody waits long to take them.
-    left: Vec<(Box<[u8]>, PathBuf)>,
+    /// Zones that are not followed any more, or have another file, with the one that they had, and when that is seen to. Bound: nobody waits long to take them.
+    left: Vec<(Instant, Box<[u8]>, PathBuf)>,
 }
 
 struct Asker {
@@ -180,7 +181,7 @@ impl Slate {
             match before.remove(&zone.apex) {
                 None => entries.looks.put(&zone.apex, now),
                 Some(followed) if followed.file != zone.origin() => {
-                    entries.left.push((zone.apex.clone(), followed.file));
+                    entries.left.push((now + REST, zone.apex.clone(), followed.file));
                 }
                 Some(_) => {}
             }
@@ -188,7 +189,7 @@ impl Slate {
             let followed = Followed { file: zone.origin().into(), every: zone.write_back, guards };
             entries.zones.insert(zone.apex.clone(), followed);
         }
-        entries.left.extend(before.into_iter().map(|(apex, followed)| (apex, followed.file)));
+        entries.left.extend(before.into_iter().map(|(apex, followed)| (now + REST, apex, followed.file)));
         let Entries { zones, due, looks, digests, asked, told, .. } = entries;
         due.retain(|apex| zones.get(apex).is_some_and(|zone| zone.every.is_some()));
         [looks, digests].into_iter().for_each(|agenda| agenda.retain(|apex| zones.contains_key(apex)));
@@ -299,13 +300,13 @@ impl Slate {
         }
     }
 
-    /// Files that zones had when somebody asked last, and have no more; and whether the zone is followed.
-    pub fn left(&self) -> Vec<(Box<[u8]>, PathBuf, bool)> {
+    /// Files that zones had, and have no more, a while ago: somebody may still have been writing there. And whether the zone is followed.
+    pub fn left(&self, now: Instant) -> Vec<(Box<[u8]>, PathBuf, bool)> {
         let mut held = self.hold();
         let Entries { zones, left, .. } = &mut *held;
         let has = |apex: &[u8], file: &Path| zones.get(apex).is_some_and(|zone| zone.file == file);
-        let left = std::mem::take(left).into_iter().filter(|(apex, file)| !has(apex, file));
-        left.map(|(apex, file)| (apex.clone(), file, zones.contains_key(&apex))).collect()
+        let left = left.extract_if(.., |(at, ..)| *at <= now).filter(|(_, apex, file)| !has(apex, file));
+        left.map(|(_, apex, file)| (apex.clone(), file, zones.contains_key(&apex))).collect()
     }
 
     /// Whether no zone stands on it.
@@ -313,18 +314,19 @@ impl Slate {
         self.hold().first().is_none()
     }
 
-    /// Waits until a zone is due. None: some have left.
+    /// Waits until a zone is due. None: there are such files.
     pub fn next(&self) -> Option<Task> {
         let mut entries = self.hold();
         loop {
             let now = Instant::now();
-            if !entries.left.is_empty() {
+            let left = entries.left.first().map(|(at, ..)| *at);
+            if left.is_some_and(|at| at <= now) {
                 return None;
             }
             if let Some(task) = entries.take(now) {
                 return Some(task);
             }
-            entries = match entries.first() {
+            entries = match [entries.first(), left].into_iter().flatten().min() {
                 None => self.bell.wait(entries).unwrap_or_else(PoisonError::into_inner),
                 Some(at) => {
                     let wait = at.saturating_duration_since(now);
@@ -431,14 +433,15 @@ mod tests {
     fn whoever_is_followed_no_more_is_told_once() {
         let (slate, now) = (Slate::default(), Instant::now());
         slate.follow(&[zone(A, MINUTE), zone(B, MINUTE)], None, now);
-        assert!(slate.left().is_empty());
+        assert!(slate.left(now).is_empty());
         slate.follow(&[], None, now);
         slate.follow(&[zone(B, MINUTE)], None, now);
+        assert_eq!((slate.next().unwrap().apex, slate.left(now)), (B.into(), vec![]), "not yet");
         assert_eq!(slate.next(), None);
-        assert_eq!(slate.left(), [(A.into(), "f".into(), false)], "the other one has come back");
-        assert!(slate.left().is_empty());
+        assert_eq!(slate.left(now + REST), [(A.into(), "f".into(), false)], "the other one has come back");
+        assert!(slate.left(now + REST).is_empty());
         slate.follow(&[Zone { origin: Some("g".into()), ..zone(B, MINUTE) }], None, now);
-        assert_eq!(slate.left(), [(B.into(), "f".into(), true)], "it has another file");
+        assert_eq!(slate.left(now + REST), [(B.into(), "f".into(), true)], "it has another file");
     }
 
     #[test]

@@ -339,8 +339,22 @@ fn swap_by_links(one: &Path, other: &Path) -> io::Result<bool> {
 /// Gives a file another name that nothing has. Err: also if something has.
 pub fn rename_new(from: &Path, to: &Path) -> io::Result<()> {
     match rename(from, to, libc::RENAME_NOREPLACE) {
-        Err(e) if is_unable(&e) => fs::hard_link(from, to).and_then(|()| fs::remove_file(from)),
+        Err(e) if is_unable(&e) => link_new(from, to),
         renamed => renamed,
+    }
+}
+
+/// The same on a file system that knows no such renaming.
+fn link_new(from: &Path, to: &Path) -> io::Result<()> {
+    match fs::hard_link(from, to) {
+        // It has both names if it keeps the first.
+        Ok(()) => {
+            let _ = fs::remove_file(from);
+            Ok(())
+        }
+        // It may have no links either.
+        Err(e) if e.kind() != io::ErrorKind::AlreadyExists && fs::symlink_metadata(to).is_err() => fs::rename(from, to),
+        linked => linked,
     }
 }
 
@@ -576,6 +590,12 @@ mod tests {
         assert_eq!(fs::read(new().take_name().unwrap()).unwrap(), b"new");
         fs::remove_file(dir.path().join("f")).unwrap();
         assert_eq!(fs::read(new().take_free_name().unwrap()).unwrap(), b"new");
+        dir.file("g", b"other");
+        let [f, g, h] = ["f", "g", "h"].map(|name| dir.path().join(name));
+        assert_eq!(link_new(&f, &g).unwrap_err().kind(), io::ErrorKind::AlreadyExists);
+        link_new(&g, &h).unwrap();
+        assert_eq!(dir.names(), ["f", "h"]);
+        fs::remove_file(h).unwrap();
         assert_eq!(dir.names(), ["f"]);
     }
 

@@ -4,12 +4,13 @@
 //! ```text
 //! .NAME.aside   one that we know (see `origin`): it is of no use      an edit, and NAME is one that we know: it goes back
 //!               an edit, and so is NAME: both stay
-//! .NAME.unknown the same, after all that was known of NAME was lost
+//! .NAME.unknown the same, after all that was known of NAME was lost; a second one .NAME.unknown.1, and so on
 //! ```
 //! A crash at any moment leaves one of these.
 
 use crate::scribe::origin::{Means, NONE, Origin, stamp};
 use std::io;
+use std::iter;
 use std::path::{Path, PathBuf};
 use store::atomic::{exchange, rename_new, sync_folder};
 
@@ -37,10 +38,11 @@ fn was_known(aside: &Path, origin: &Origin) -> bool {
 pub fn give_back(file: &Path, origin: &Origin) -> io::Result<bool> {
     let Some(aside) = of(file).filter(|aside| !was_known(aside, origin)) else { return Ok(false) };
     if origin.known().is_empty() {
-        let unknown = aside.with_extension("unknown");
-        // An edit that was moved there before stays, too.
-        let failed = |e: io::Error| io::Error::new(e.kind(), format!("{}: {e}", unknown.display()));
-        return rename_new(&aside, &unknown).map(|()| false).map_err(|e| named(&aside, &failed(e)));
+        // One that was moved there before stays, too.
+        let names = iter::once("unknown".to_string()).chain((1..).map(|n| format!("unknown.{n}")));
+        let moves = names.map(|unknown| rename_new(&aside, &aside.with_extension(unknown)));
+        let moved = moves.skip_while(|moved| moved.as_ref().is_err_and(|e| e.kind() == io::ErrorKind::AlreadyExists));
+        return moved.take(1).collect::<io::Result<()>>().map(|()| false).map_err(|e| named(&aside, &e));
     }
     // All files have been copied to another place, as they were: neither is an edit.
     if [&aside, file].into_iter().all(|file| origin.known().iter().any(|known| known.is_copied_as(&stamp(file)))) {
@@ -177,8 +179,9 @@ mod tests {
         assert_eq!(stage.holds(), ("written".to_string(), vec![".z.unknown".to_string()]));
         // There is one already.
         std::fs::write(stage.data.join(".z.aside"), "another").unwrap();
-        let why = stage.look().unwrap_err().to_string();
-        assert!(why.contains(".z.aside cannot be moved") && why.contains(".z.unknown: File exists"), "{why}");
+        assert!(!stage.look().unwrap());
+        let both = vec![".z.unknown".to_string(), ".z.unknown.1".to_string()];
+        assert_eq!(stage.holds(), ("written".to_string(), both));
         assert_eq!(std::fs::read(stage.data.join(".z.unknown")).unwrap(), b"old");
     }
 

@@ -215,6 +215,10 @@ impl Publisher {
         self.by = By { why: job.why, is_asked: job.is_asked, wanted, from };
         self.recorder.keep(job.config.history, &job.config.roster.written);
         (self.is_kept, self.gone) = (true, 0);
+        let state = Arc::clone(&self.state);
+        // A stop waits for what is written into a zone's file by a command, until whoever asked is told.
+        let is_of_file = matches!(job.why, Why::Back(_) | Why::Keep { .. });
+        let _unended = is_of_file.then(|| state.unrecorded.begin());
         let outcome = match job.why {
             Why::Look => self.look(&job.config, &job.zones).map_err(|why| vec![why]),
             Why::Back(serial) => self.go_back(&job.config, &job.zones, serial),

@@ -92,9 +92,8 @@ impl Publisher {
         if let Some(why) = whose.map(str::to_string).or(shared) {
             return Err(vec![format!("the zone {} does not go back: {why}", images::name(&zone.apex))]);
         }
-        let (past, state) = (self.past(config), Arc::clone(&self.state));
+        let past = self.past(config);
         settle(&past, zone, Some(serial));
-        let _unended = state.unrecorded.begin();
         let replaced = past
             .write_back(zone, serial, &was)
             .map_err(|why| vec![format!("the zone {} does not go back: {why}", images::name(&zone.apex))])?;
@@ -136,8 +135,6 @@ impl Publisher {
         }
         let is_guarded = !why.is_forced() && known.as_ref().is_none_or(|zone| zone.is_guarded);
         let kept = Kept::of(&config.server.data_dir, config.guards.filter(|_| is_guarded));
-        let state = Arc::clone(&self.state);
-        let _unended = state.unrecorded.begin();
         let written =
             kept.write(&apex, order, known.as_ref(), &was, &self.shared.published).map_err(|why| vec![why])?;
         let outcome = self.refresh(config, why, wanted).and_then(|facts| match order {

@@ -182,8 +182,8 @@ impl Library {
         beforehand: Beforehand<'_>,
     ) -> io::Result<Shelved> {
         match self.last() {
-            // What is served may be laid over it: a version of before is weighed beside that, as any other. So is what one has that could not be served: it
-            // may have been forced by somebody who was told that it was for nothing.
+            // What is served may be laid over it: a version of before is weighed beside that, as any other. So is what one has that could not be
+            // served: it may have been forced by somebody who was told that it was for nothing.
             Some(last) if is_of(&last.manifest, before.manifest) && is_current(&last.manifest, zones) => {
                 Ok(last.named_by(seen))
             }

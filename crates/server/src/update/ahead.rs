@@ -297,5 +297,9 @@ mod tests {
             let exact = Made::of(APEX, diff, by_edit()).found_out(&first).settle(&served);
             assert!(matches!(exact, Err(Unmade::Misfit)), "another version than what is not to follow");
         }
+        // The same zone in another image: to work it out once more may take long, and updates would wait for that.
+        let diff = Diff::new(5, 6, vec![soa(5, 0)], vec![soa(6, 0)]);
+        let made = || Made::of(APEX, diff.clone(), by_edit()).found_out(&first);
+        assert!(made().settle(&first).is_ok() && matches!(made().settle(&image(&held)), Err(Unmade::Misfit)));
     }
 }

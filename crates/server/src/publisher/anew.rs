@@ -6,7 +6,7 @@ use crate::config::{Config, Seen, Zone};
 use crate::history::Recorder;
 use crate::images::comparison;
 use crate::images::laying;
-use crate::images::manifest::{self, Manifest};
+use crate::images::manifest;
 use crate::images::serving::{Access, ready, told};
 use crate::images::sound::Sound;
 use crate::images::{self, Before, Beforehand};
@@ -14,11 +14,13 @@ use crate::log;
 use crate::publisher::jobs::Why;
 use crate::publisher::press::{Books, Press};
 use crate::secondaries::Secondaries;
+use crate::stamp::Looks;
 use crate::update::ledger;
-use crate::update::unwritten::{Files, Wish};
+use crate::update::unwritten::{Files, Names, Wish};
 use front::Zones;
 use image::Image;
 use std::collections::HashSet;
+use std::io;
 use std::sync::Arc;
 use std::time::Instant;
 use store::{Backing, Map, Stretch};
@@ -34,24 +36,6 @@ const UNWRITTEN_MAX: usize = 10;
 const SOME: usize = 16;
 /// Tries to make an image that fits what updates change while it is made.
 const TRIES: usize = 3;
-
-/// Whether a file of ours was put there that is older than the one which is served, and which holds all that its zone's updates have made: that goes on.
-pub(super) fn is_older_copy(zone: &Zone, now: &Zones<Stretch>, manifest: &Manifest, press: &Press) -> bool {
-    let is_as_served = || manifest.find(&zone.apex).is_some_and(|known| known.file == zone.file);
-    let serials = || laying::serial(now.image.view(), &zone.apex).zip(ledger::serial_in(&zone.file));
-    if !(zone.is_journaled() && is_as_served() && serials().is_some_and(|(is, of_file)| is_newer(is, of_file))) {
-        return false;
-    }
-    let apex = zone.apex.clone();
-    let is_all =
-        press.have_done(move |_, books| !books.unwritten.is_behind(&apex) && books.unwritten.unfit(&apex).is_none());
-    if is_all {
-        let facts: [(&str, &dyn std::fmt::Display); 2] =
-            [("zone", &images::name(&zone.apex)), ("file", &zone.file.display())];
-        log::error("a file in data-dir is older than what its zone's updates have made, and is not taken", &facts);
-    }
-    is_all
-}
 
 impl Publisher {
     /// Finds or builds the image of all zones; true if another one is served now.
@@ -71,6 +55,7 @@ impl Publisher {
         // A zone that goes, or belongs to its file again, takes along what updates have changed of it.
         let written = config.roster.written.clone();
         self.write_files(config, move |apex| !written.find(apex).is_some_and(Zone::is_owned))?;
+        self.put_all_right(config, &zones)?;
         let gone = self.served.manifest.beside(zones.iter().map(|zone| &*zone.apex)).unwrap_or_default();
         let mut is_over = Err(vec![]);
         for _ in 0..TRIES {
@@ -87,6 +72,45 @@ impl Publisher {
             }
         }
         is_over.map_err(|zones| vec![format!("no image keeps up with the updates of {}", images::names(&zones))])
+    }
+
+    /// No image is made of files of ours that are older than what is served.
+    fn put_all_right(&mut self, config: &Config, zones: &[Zone]) -> Result<(), Vec<String>> {
+        let mut looks = Looks::default();
+        for zone in zones.iter().filter(|zone| zone.is_journaled()) {
+            let known = self.served.manifest.find(&zone.apex);
+            if self.written.contains_key(&zone.apex) || known.is_none_or(|known| known.is_current(&mut looks)) {
+                continue;
+            }
+            let failed = |e: io::Error| vec![format!("the zone {} is not written: {e}", images::name(&zone.apex))];
+            let position = self.put_right(config, zone).transpose().map_err(failed)?;
+            self.written.extend(position.map(|position| (zone.apex.clone(), position)));
+        }
+        Ok(())
+    }
+
+    /// Writes a file of ours anew in the place of which somebody has put an older one, as from a backup: what is served has all that its zone's updates have
+    /// made. Returns which position it names then; None: it is none of these.
+    pub(super) fn put_right(&self, config: &Config, zone: &Zone) -> Option<io::Result<u64>> {
+        let (now, manifest) = (self.press.current(), &self.served.manifest);
+        let is_as_served = || manifest.find(&zone.apex).is_some_and(|known| known.file == zone.file);
+        let serials = || laying::serial(now.image.view(), &zone.apex).zip(ledger::serial_in(&zone.file));
+        if !(zone.is_journaled() && is_as_served() && serials().is_some_and(|(is, of_file)| is_newer(is, of_file))) {
+            return None;
+        }
+        let apex = zone.apex.clone();
+        let (now, end) = self.press.have_done(move |press, books| {
+            let Books { unwritten, novices, .. } = books;
+            let is_well = !unwritten.is_behind(&apex) && unwritten.unfit(&apex).is_none() && !novices.has(&apex);
+            is_well.then(|| (press.current(), unwritten.end()))
+        })?;
+        let facts: [(&str, &dyn std::fmt::Display); 2] =
+            [("zone", &images::name(&zone.apex)), ("file", &zone.file.display())];
+        log::warn("a file in data-dir is older than what its zone's updates have made, and is written anew", &facts);
+        let doubted = now.image.doubted();
+        let written =
+            ledger::write(&config.server.data_dir, &Sound::as_known(&doubted), &zone.apex, &Names::new(), end);
+        Some(written.map(|_| end))
     }
 
     /// The zones that an image is to be made of, and what names them. Where that is wrong those that are served will do for one that
@@ -131,7 +155,7 @@ impl Publisher {
         why: Why,
     ) -> Result<Result<bool, Apexes>, Vec<String>> {
         let (now, mut written) = (self.press.current(), std::mem::take(&mut self.written));
-        let Publisher { library, recorder, state, by, served, press, .. } = &mut *self;
+        let Publisher { library, recorder, state, by, served, .. } = &mut *self;
         // A kill behind that would leave a version that nobody knows the way to.
         let mut note = |recorder: &mut Recorder, entries: &[manifest::Entry]| {
             let unfit = entries.iter().filter(|e| e.problem.is_some()).map(|e| &*e.apex).collect();
@@ -139,10 +163,7 @@ impl Publisher {
         };
         // Files of ours are as they were written for this image.
         let is_of_all = by.wanted.is_empty() && why != Why::Fold;
-        let is_older =
-            |zone: &Zone| !written.contains_key(&zone.apex) && is_older_copy(zone, &now, &served.manifest, press);
-        let is_wanted =
-            |zone: &Zone| (is_of_all || zone.is_journaled() || by.wanted.contains(&zone.apex)) && !is_older(zone);
+        let is_wanted = |zone: &Zone| is_of_all || zone.is_journaled() || by.wanted.contains(&zone.apex);
         let before = Before { image: &now.image, manifest: &served.manifest };
         let beforehand = Beforehand { recorder, note: &mut note };
         let found = match why {

@@ -1,6 +1,5 @@
 //! Zones that have changed, laid over the image that is served.
 
-use super::anew::is_older_copy;
 use super::folding::Haste;
 use super::{Apexes, NAMED_MAX, Publisher, said};
 use crate::config::{Config, Seen, Written, Zone};
@@ -83,8 +82,14 @@ impl Publisher {
             Err(comparison::Hindrance::Manifest) => return Ok(None),
             Err(comparison::Hindrance::Roster(complaints)) => return Err(told(&complaints)),
         };
-        let now = self.press.current();
-        difference.anew.retain(|zone| !is_older_copy(zone, &now, &self.served.manifest, &self.press));
+        difference.anew.retain(|zone| match self.put_right(config, zone) {
+            None => true,
+            Some(outcome) => {
+                let why = outcome.err().map(|e| format!("the zone {} is not written: {e}", images::name(&zone.apex)));
+                why.iter().for_each(|why| log::error("reload", &[("why", why)]));
+                false
+            }
+        });
         let judged_anew = self.judged_anew(config, wanted, &difference);
         self.judges_anew = !judged_anew.is_empty();
         difference.anew.extend(judged_anew);

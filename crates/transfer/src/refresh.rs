@@ -145,8 +145,9 @@ struct Zone {
     unserved: Option<u32>,
     /// No primary has that any more, as far as they say: what comes under its number is another one.
     is_taken_back: bool,
-    /// In this round: who has what is served, while the others are asked whether they have the one that is not.
+    /// In this round: who has what is served, while the others are asked whether they have the one that is not; and how many have said that they do not.
     has_served: Option<PrimaryId>,
+    without: usize,
     /// None has: what is served is fetched once more, to lie where the other one lies.
     is_had_again: bool,
     /// From when on its time counts: since a primary had it; or since it is here, if none was asked.
@@ -273,6 +274,7 @@ impl Refresher {
             unserved: None,
             is_taken_back: false,
             has_served: None,
+            without: 0,
             is_had_again: false,
             // What is there and was never asked for counts from now on.
             refreshed: refreshed.or(served.map(|_| now)),
@@ -461,6 +463,7 @@ impl Refresher {
         self.expire(now, id);
         if let Some(zone) = self.zones.get_mut(&id).filter(|zone| zone.phase == Phase::Waiting && zone.next <= now) {
             (zone.tried, zone.began, zone.again, zone.waits, zone.was_begun) = (0, now, false, false, false);
+            (zone.has_served, zone.without) = (None, 0);
             self.go_on(now, random, id);
         }
         self.set_deadline(id);
@@ -492,7 +495,8 @@ impl Refresher {
             zone.at = (zone.at + 1) % all;
         }
         match zone.has_served.take().filter(|primary| zone.primaries.contains(primary)) {
-            Some(primary) if self.fetches.may_try(now, primary) => {
+            // Who says nothing may have it.
+            Some(primary) if zone.without >= all && self.fetches.may_try(now, primary) => {
                 zone.at = zone.primaries.iter().position(|p| *p == primary).unwrap_or(zone.at);
                 (zone.is_taken_back, zone.is_had_again) = (true, true);
                 (zone.phase, zone.has_place) = (Phase::Fetching, false);
@@ -507,7 +511,7 @@ impl Refresher {
     fn look_further(&mut self, now: Ms, random: u32, id: ZoneId, primary: PrimaryId) {
         self.confirm(now, id);
         self.zones.get_mut(&id).into_iter().for_each(|zone| _ = zone.has_served.get_or_insert(primary));
-        self.fail(now, random, id);
+        self.lacks(now, random, id);
         self.set_deadline(id);
     }
 
@@ -542,14 +546,13 @@ impl Refresher {
             return self.look_further(now, random, id, primary);
         }
         match (asked, zone.known()) {
-            (Asked::Useless(useless), _) => {
-                if useless == Useless::Silent {
-                    zone.hope(&mut self.asks, primary, id);
-                }
+            (Asked::Useless(Useless::Silent), _) => {
+                zone.hope(&mut self.asks, primary, id);
                 self.fail(now, random, id);
             }
+            (Asked::Useless(_), _) => self.lacks(now, random, id),
             (Asked::Serial(serial), Some(known)) if serial == known => self.is_fresh(now, random, id),
-            (Asked::Serial(serial), Some(known)) if !is_newer(serial, known) => self.fail(now, random, id),
+            (Asked::Serial(serial), Some(known)) if !is_newer(serial, known) => self.lacks(now, random, id),
             (Asked::Serial(_) | Asked::Unknown, _) if self.fetches.may_try(now, primary) => {
                 (zone.phase, zone.has_place) = (Phase::Fetching, false);
                 self.fetches.join(primary, id);
@@ -577,7 +580,7 @@ impl Refresher {
         match fetched {
             Fetched::Whole(_) => (zone.phase, zone.is_wanted, zone.is_taken_back) = (Phase::Laying, false, false),
             Fetched::NotNewer(serial) if zone.known() == Some(serial) => self.is_fresh(now, random, id),
-            Fetched::NotNewer(_) | Fetched::Useless(Useless::Answers) => self.fail(now, random, id),
+            Fetched::NotNewer(_) | Fetched::Useless(Useless::Answers) => self.lacks(now, random, id),
             Fetched::Useless(Useless::Silent) => {
                 zone.hope(&mut self.fetches, primary, id);
                 self.fail(now, random, id);
@@ -619,6 +622,7 @@ impl Refresher {
         let is_held = |serial: &u32| !is_lost && served.is_none_or(|served| served.serial != *serial);
         zone.unserved = zone.unserved.filter(is_held);
         zone.is_taken_back &= zone.unserved.is_some();
+        zone.has_served = zone.has_served.filter(|_| zone.unserved.is_some());
         if is_another {
             self.hurry(now, id);
         }
@@ -649,6 +653,12 @@ impl Refresher {
         zone.tried += 1;
         zone.at = (zone.at + 1) % zone.primaries.len().max(1);
         self.go_on(now, random, id);
+    }
+
+    /// The same of one that says that it has nothing newer.
+    fn lacks(&mut self, now: Ms, random: u32, id: ZoneId) {
+        self.zones.get_mut(&id).into_iter().for_each(|zone| zone.without += 1);
+        self.fail(now, random, id);
     }
 
     /// No primary is left to be asked in this round.

@@ -231,6 +231,8 @@ fn one_was_taken_back_if_no_primary_has_it() {
         (Asked::Serial(5), fetch(ZoneId(1), 3, Some(4))),
         (Asked::Serial(4), fetch(ZoneId(1), 3, Some(4))),
         (REFUSED, fetch(ZoneId(1), 3, Some(4))),
+        // It may have it: over TCP it is asked once more.
+        (SILENT, fetch(ZoneId(1), 4, Some(9))),
     ] {
         let (mut desk, zone) = with_unserved(&[3, 4], 9);
         let refreshed = Action::Refreshed { zone, at: 100 * S };
@@ -238,6 +240,19 @@ fn one_was_taken_back_if_no_primary_has_it() {
         let actions = desk.asked(zone, 4, other);
         assert_eq!(actions.last(), Some(&expect), "{other:?}: {actions:?}");
     }
+    let (mut desk, zone) = with_unserved(&[3, 4], 9);
+    desk.asked(zone, 3, Asked::Serial(5));
+    desk.asked(zone, 4, SILENT);
+    let fresh = [Action::Refreshed { zone, at: 100 * S }];
+    assert_eq!(desk.fetched(zone, 4, Fetched::Useless(Useless::Silent)), fresh, "it stays");
+    let standing = desk.refresher.standing(zone).unwrap();
+    assert_eq!((standing.unserved, standing.failures, standing.next), (Some(9), 0, 200 * S));
+    // Somebody forces it meanwhile: what the first one has says nothing of it.
+    let (mut desk, zone) = with_unserved(&[3, 4], 9);
+    desk.asked(zone, 3, Asked::Serial(5));
+    desk.refresher.on_served(desk.now, zone, Some(Timers { serial: 9, ..SERVED }));
+    assert_eq!(desk.asked(zone, 4, REFUSED), []);
+    assert_eq!(desk.refresher.standing(zone).unwrap().failures, 1);
     // Under its number comes another one.
     let (mut desk, zone) = with_unserved(&[3], 9);
     desk.asked(zone, 3, Asked::Serial(5));

@@ -20,7 +20,6 @@ use crate::update::unwritten::{Files, Names, Wish};
 use front::Zones;
 use image::Image;
 use std::collections::HashSet;
-use std::io;
 use std::sync::Arc;
 use std::time::Instant;
 use store::{Backing, Map, Stretch};
@@ -55,11 +54,13 @@ impl Publisher {
         // A zone that goes, or belongs to its file again, takes along what updates have changed of it.
         let written = config.roster.written.clone();
         self.write_files(config, move |apex| !written.find(apex).is_some_and(Zone::is_owned))?;
-        self.put_all_right(config, &zones)?;
+        // What is damaged is not to be written down; then all files are read.
+        let is_sound = why != Why::Damaged && self.press.current().image.is_whole();
+        let stay = if is_sound { self.put_all_right(config, &zones) } else { Apexes::new() };
         let gone = self.served.manifest.beside(zones.iter().map(|zone| &*zone.apex)).unwrap_or_default();
         let mut is_over = Err(vec![]);
         for _ in 0..TRIES {
-            is_over = self.build(config, &zones, &seen, why)?;
+            is_over = self.build(config, &zones, &stay, &seen, why)?;
             match &is_over {
                 Ok(_) => {
                     self.tell_gone(&gone);
@@ -74,24 +75,29 @@ impl Publisher {
         is_over.map_err(|zones| vec![format!("no image keeps up with the updates of {}", images::names(&zones))])
     }
 
-    /// No image is made of files of ours that are older than what is served.
-    fn put_all_right(&mut self, config: &Config, zones: &[Zone]) -> Result<(), Vec<String>> {
-        let mut looks = Looks::default();
+    /// No image is made of files of ours that are older than what is served. Returns zones of which such a one stays, for it cannot be written.
+    fn put_all_right(&mut self, config: &Config, zones: &[Zone]) -> Apexes {
+        let (mut looks, mut stay) = (Looks::default(), Apexes::new());
         for zone in zones.iter().filter(|zone| zone.is_journaled()) {
             let known = self.served.manifest.find(&zone.apex);
             if self.written.contains_key(&zone.apex) || known.is_none_or(|known| known.is_current(&mut looks)) {
                 continue;
             }
-            let failed = |e: io::Error| vec![format!("the zone {} is not written: {e}", images::name(&zone.apex))];
-            let position = self.put_right(config, zone).transpose().map_err(failed)?;
-            self.written.extend(position.map(|position| (zone.apex.clone(), position)));
+            match self.put_right(config, zone) {
+                None => {}
+                Some(Ok(position)) => _ = self.written.insert(zone.apex.clone(), position),
+                Some(Err(why)) => {
+                    log::error("reload", &[("why", &why)]);
+                    stay.push(zone.apex.clone());
+                }
+            }
         }
-        Ok(())
+        stay
     }
 
     /// Writes a file of ours anew in the place of which somebody has put an older one, as from a backup: what is served has all that its zone's updates have
-    /// made. Returns which position it names then; None: it is none of these.
-    pub(super) fn put_right(&self, config: &Config, zone: &Zone) -> Option<io::Result<u64>> {
+    /// made. Returns which position it names then; None: it is none of these, or updates do not change the zone, or not yet.
+    pub(super) fn put_right(&self, config: &Config, zone: &Zone) -> Option<Result<u64, String>> {
         let (now, manifest) = (self.press.current(), &self.served.manifest);
         let is_as_served = || manifest.find(&zone.apex).is_some_and(|known| known.file == zone.file);
         let serials = || laying::serial(now.image.view(), &zone.apex).zip(ledger::serial_in(&zone.file));
@@ -100,9 +106,7 @@ impl Publisher {
         }
         let apex = zone.apex.clone();
         let (now, end) = self.press.have_done(move |press, books| {
-            let Books { unwritten, novices, .. } = books;
-            let is_well = !unwritten.is_behind(&apex) && unwritten.unfit(&apex).is_none() && !novices.has(&apex);
-            is_well.then(|| (press.current(), unwritten.end()))
+            books.unwritten.is_written(&apex).then(|| (press.current(), books.unwritten.end()))
         })?;
         let facts: [(&str, &dyn std::fmt::Display); 2] =
             [("zone", &images::name(&zone.apex)), ("file", &zone.file.display())];
@@ -110,7 +114,7 @@ impl Publisher {
         let doubted = now.image.doubted();
         let written =
             ledger::write(&config.server.data_dir, &Sound::as_known(&doubted), &zone.apex, &Names::new(), end);
-        Some(written.map(|_| end))
+        Some(written.map(|_| end).map_err(|e| format!("the zone {} is not written: {e}", images::name(&zone.apex))))
     }
 
     /// The zones that an image is to be made of, and what names them. Where that is wrong those that are served will do for one that
@@ -151,6 +155,7 @@ impl Publisher {
         &mut self,
         config: &Config,
         zones: &[Zone],
+        stay: &Apexes,
         seen: &Seen,
         why: Why,
     ) -> Result<Result<bool, Apexes>, Vec<String>> {
@@ -163,7 +168,8 @@ impl Publisher {
         };
         // Files of ours are as they were written for this image.
         let is_of_all = by.wanted.is_empty() && why != Why::Fold;
-        let is_wanted = |zone: &Zone| is_of_all || zone.is_journaled() || by.wanted.contains(&zone.apex);
+        let is_asked = |zone: &Zone| is_of_all || zone.is_journaled() || by.wanted.contains(&zone.apex);
+        let is_wanted = |zone: &Zone| is_asked(zone) && !stay.contains(&zone.apex);
         let before = Before { image: &now.image, manifest: &served.manifest };
         let beforehand = Beforehand { recorder, note: &mut note };
         let found = match why {

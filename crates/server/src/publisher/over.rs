@@ -82,14 +82,17 @@ impl Publisher {
             Err(comparison::Hindrance::Manifest) => return Ok(None),
             Err(comparison::Hindrance::Roster(complaints)) => return Err(told(&complaints)),
         };
-        difference.anew.retain(|zone| match self.put_right(config, zone) {
-            None => true,
-            Some(outcome) => {
-                let why = outcome.err().map(|e| format!("the zone {} is not written: {e}", images::name(&zone.apex)));
-                why.iter().for_each(|why| log::error("reload", &[("why", why)]));
-                false
-            }
+        let mut complaints = vec![];
+        difference.anew.retain(|zone| {
+            let put_right = self.put_right(config, zone);
+            let is_as_ever = put_right.is_none();
+            complaints.extend(put_right.and_then(Result::err));
+            is_as_ever
         });
+        if !complaints.is_empty() && !wanted.is_empty() {
+            return Err(complaints);
+        }
+        complaints.iter().for_each(|why| log::error("reload", &[("why", why)]));
         let judged_anew = self.judged_anew(config, wanted, &difference);
         self.judges_anew = !judged_anew.is_empty();
         difference.anew.extend(judged_anew);

@@ -277,6 +277,12 @@ impl Unwritten {
         self.end
     }
 
+    /// True if updates change the zone, and its file is to hold all that they have made.
+    pub fn is_written(&self, apex: &[u8]) -> bool {
+        let is_theirs = self.zones.get(apex).is_some_and(|book| !book.is_left);
+        is_theirs && !self.is_behind(apex) && !self.unfit.contains_key(apex)
+    }
+
     /// True if the zone's file does not hold all that was changed.
     pub fn is_behind(&self, apex: &[u8]) -> bool {
         self.behind.contains_key(apex)

@@ -3,6 +3,7 @@
 use crate::running::{Folder, Server, eventually, read};
 use crate::updates::{CONFIGURATION, DDNS, ZONE, add, after_a_kill, folder, has, serve, update};
 use std::fs;
+use std::path::PathBuf;
 
 #[test]
 fn a_journal_that_is_damaged_keeps_no_other_zone_from_being_served_and_loses_nothing_once_it_is_mended() {
@@ -315,17 +316,23 @@ fn a_journal_that_lacks_its_segments_or_a_zone_says_so() {
     }
 }
 
+/// Two updates are each in a new image. Returns our file of the zone, and what it held after the first.
+fn folded_twice(folder: &Folder, server: &Server) -> (PathBuf, Vec<u8>) {
+    let [file, released] = ["z.example.zone", "released"].map(|name| folder.0.join("data/journal").join(name));
+    assert_eq!(add(server, 1), "");
+    eventually("it is folded in", || released.exists());
+    let (first, before) = (fs::read(&file).unwrap(), read(&released));
+    assert_eq!(add(server, 2), "");
+    eventually("that is, too", || read(&released) != before);
+    (file, first)
+}
+
 /// Somebody has brought one file of ours back from a backup: the journal has what it lacks, as long as that is kept.
 #[test]
 fn an_older_file_of_a_zone_gets_what_came_after_it_from_the_journal() {
     let folder = folder();
     let server = serve(&folder);
-    let [file, released] = ["z.example.zone", "released"].map(|name| folder.0.join("data/journal").join(name));
-    assert_eq!(add(&server, 1), "");
-    eventually("it is folded in", || released.exists());
-    let (first, before) = (fs::read(&file).unwrap(), read(&released));
-    assert_eq!(add(&server, 2), "");
-    eventually("that is, too", || read(&released) != before);
+    let (file, first) = folded_twice(&folder, &server);
     assert_eq!(add(&server, 3), "");
     server.killed();
     fs::write(&file, first).unwrap();
@@ -353,12 +360,7 @@ fn an_older_file_of_a_zone_is_not_taken_by_a_server_that_runs() {
         let other = "[[zone]]\nname = \"y.example\"\nfile = \"y.zone\"\nallow-update = [\"key:ddns\"]\n";
         folder.configure(&(CONFIGURATION.to_string() + other));
         let server = serve(&folder);
-        let [file, released] = ["z.example.zone", "released"].map(|name| folder.0.join("data/journal").join(name));
-        assert_eq!(add(&server, 1), "");
-        eventually("it is folded in", || released.exists());
-        let (first, before) = (fs::read(&file).unwrap(), read(&released));
-        assert_eq!(add(&server, 2), "");
-        eventually("that is, too", || read(&released) != before);
+        let (file, first) = folded_twice(&folder, &server);
         fs::write(&file, first).unwrap();
         if by_reload {
             folder.does(&["reload"]);

@@ -10,10 +10,9 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
-use store::atomic::{sync_folder, write_atomically};
+use store::atomic::write_atomically;
 use store::crc::crc32c;
-use store::journal::{self, Folder, Journal};
-use store::removal;
+use store::journal::{self, Disk, Folder, Journal};
 
 pub const RELEASED: &str = "released";
 
@@ -89,21 +88,21 @@ impl Releaser {
         let place = |number: u64| self.folder.join(journal::name(number));
         let places: Vec<PathBuf> = numbers.into_iter().map(place).collect();
         let too_many = places.len() - self.keeping.kept(&places, &unneeded.history);
+        if too_many == 0 {
+            return Ok(());
+        }
+        let disk = Folder::open(&self.folder)?;
         for _ in 0..too_many {
             let Some(oldest) = hold(&self.journal).let_go(self.released.load(Relaxed)) else { break };
-            if let Err(e) = removal::remove(&place(oldest)).or_else(is_there_no_more) {
+            if let Err(e) = disk.remove(&journal::name(oldest)) {
                 hold(&self.journal).put_back(oldest);
                 return Err(e);
             }
             // One after the other: a sync of an update waits for all that goes at once.
-            sync_folder(&self.folder)?;
+            disk.sync_names()?;
         }
         Ok(())
     }
-}
-
-fn is_there_no_more(e: io::Error) -> io::Result<()> {
-    if e.kind() == io::ErrorKind::NotFound { Ok(()) } else { Err(e) }
 }
 
 #[cfg(test)]

@@ -93,6 +93,21 @@ fn a_zone_is_for_whom_it_is_now_though_the_disk_is_full() {
     assert_eq!(answer(), "");
 }
 
+/// A server that has nothing laid behind its image, for that counts against the limit. The times of files that were written just before an image was made are not
+/// believed: a reload, or what a start does behind its first answers, may read them once more, and lay them.
+fn settled(folder: &Folder) -> Server {
+    for starts in 1..9 {
+        let server = serve(folder);
+        folder.does(&["reload"]);
+        if starts > 1 && folder.does(&["status", "--json"]).contains("\"generation\":1,") {
+            return server;
+        }
+        server.signal("TERM");
+        server.ended();
+    }
+    panic!("{}", read(&folder.0.join("log")))
+}
+
 /// One zone has come below another, which takes a new image, and there is no room for it.
 #[test]
 fn what_can_be_laid_is_served_though_something_else_of_the_reload_needs_room_that_is_not_there() {
@@ -103,13 +118,7 @@ fn what_can_be_laid_is_served_though_something_else_of_the_reload_needs_room_tha
     let many: String = (0..10_000).map(|i| format!("n{i} A 192.0.2.2\n")).collect();
     folder.write("one.zone", &format!("{ZONE}{many}"));
     folder.write("two.zone", ZONE);
-    let server = serve(&folder);
-    // The times of files that were written just before an image was made are not believed.
-    server.signal("TERM");
-    server.ended();
-    let server = serve(&folder);
-    // Behind what a start does once it serves: it may map the image once more, and has to have room behind it then.
-    folder.does(&["reload"]);
+    let server = settled(&folder);
     limit(&server, "300000");
     folder.configure(&[&*before, &zone("below.one.example", "below"), &zone("new.example", "two")].concat());
     folder.write("below.zone", ZONE);

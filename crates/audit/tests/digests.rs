@@ -44,7 +44,6 @@ sortme        3600  IN AAAA   2001:db8::1:65
 sortme        3600  IN AAAA   2001:db8::2:64
 non-apex      900   IN ZONEMD 2018031900 1 1 616c6c6f776564206275742069676e6f7265642e20616c6c6f776564206275742069676e6f7265642e20616c6c6f7765
 ";
-/// Without the digest of scheme 241, algorithm 1 and 20 octets, which no parser takes: BIND, NSD and ours want 48.
 const A3: &str = "
 example.      86400 IN SOA    ns1 admin 2018031900 1800 900 604800 86400
 example.      86400 IN NS     ns1.example.
@@ -52,6 +51,7 @@ example.      86400 IN NS     ns2.example.
 example.      86400 IN ZONEMD 2018031900 1 1 62e6cf51b02e54b9b5f967d547ce43136792901f9f88e637493daaf401c92c279dd10f0edb1c56f8080211f8480ee306
 example.      86400 IN ZONEMD 2018031900 1 2 08cfa1115c7b948c4163a901270395ea226a930cd2cbcf2fa9a5e6eb85f37c8a4e114d884e66f176eab121cb02db7d652e0cc4827e7a3204f166b47e5613fd27
 example.      86400 IN ZONEMD 2018031900 1 240 e2d523f654b9422a96c5a8f44607bbee
+example.      86400 IN ZONEMD 2018031900 241 1 e1846540e33a9e4189792d18d5d131f605fc283e
 ns1.example.  3600  IN A      203.0.113.63
 ns2.example.  86400 IN TXT    \"This example has multiple digests\"
 NS2.EXAMPLE.  3600  IN AAAA   2001:db8::63

@@ -6,6 +6,10 @@ const ZONEMD: u16 = 63;
 const TA: u16 = 32_768;
 const DLV: u16 = 32_769;
 
+/// Where a ZONEMD has its scheme, and the only one there is (RFC 8976 section 5.2).
+const SCHEME_AT: usize = 4;
+const SIMPLE: u8 = 1;
+
 /// The length that a digest must have, and the one that it has, where its type is known.
 pub(crate) fn lengths(rtype: u16, rdata: &[u8]) -> Option<(usize, usize)> {
     let type_at = match rtype {
@@ -15,9 +19,9 @@ pub(crate) fn lengths(rtype: u16, rdata: &[u8]) -> Option<(usize, usize)> {
         _ => return None,
     };
     let want = match (rtype, rdata.get(type_at)?) {
-        (ZONEMD, 1) => 48,
-        (ZONEMD, 2) => 64,
-        // RFC 8976 section 2.2.4: of any other at least so many.
+        (ZONEMD, 1) if rdata.get(SCHEME_AT) == Some(&SIMPLE) => 48,
+        (ZONEMD, 2) if rdata.get(SCHEME_AT) == Some(&SIMPLE) => 64,
+        // RFC 8976 section 2.2.4: of any other at least so many. Of another scheme appendix A.3 has 20 with the first algorithm.
         (ZONEMD, _) => (rdata.len() - type_at - 1).max(12),
         (_, 1) => 20,
         (_, 2) => 32,

@@ -115,6 +115,7 @@ const SPELLINGS: &[(&str, &str, &str)] = &[
     ("OPENPGPKEY", "AQ ID", "AQID"),
     ("CSYNC", "66 3 A NS AAAA", ""),
     ("ZONEMD", "2018031500 1 240 e2d523f654b9422a96c5a8f4", "2018031500 1 240 E2D523F654B9422A96C5A8F4"),
+    ("ZONEMD", "2018031500 241 1 e2d523f654b9422a96c5a8f4", "2018031500 241 1 E2D523F654B9422A96C5A8F4"),
     ("SVCB", "0 foo.", ""),
     ("SVCB", "1 . key667=\"hello\\210qoo\"", ""),
     ("SVCB", "1 . key667=hello", "1 . key667=\"hello\""),

@@ -145,7 +145,8 @@ struct Zone {
     unserved: Option<u32>,
     /// No primary has that any more, as far as they say: what comes under its number is another one.
     is_taken_back: bool,
-    /// In this round: who has what is served, while the others are asked whether they have the one that is not; and how many have said that they do not.
+    /// In this round: who has what is served, while the others are asked whether they have the one that is not; and how many have said that they have
+    /// another one. Who refuses, or fails, may have it: he may be starting.
     has_served: Option<PrimaryId>,
     without: usize,
     /// None has: what is served is fetched once more, to lie where the other one lies.
@@ -331,6 +332,7 @@ impl Refresher {
         let Some(zone) = self.zones.get_mut(&id) else { return };
         let at = zone.primary().and_then(|now| primaries.iter().position(|primary| *primary == now));
         (zone.primaries, zone.at, zone.begins_at, zone.tried) = (primaries, at.unwrap_or(0), 0, 0);
+        (zone.has_served, zone.without) = (None, 0);
         if zone.phase == Phase::Waiting {
             zone.at = 0;
         }
@@ -510,8 +512,10 @@ impl Refresher {
     /// This primary has what is served. Whether another one has what lies beside that is asked before it is fetched once more.
     fn look_further(&mut self, now: Ms, random: u32, id: ZoneId, primary: PrimaryId) {
         self.confirm(now, id);
-        self.zones.get_mut(&id).into_iter().for_each(|zone| _ = zone.has_served.get_or_insert(primary));
-        self.lacks(now, random, id);
+        let Some(zone) = self.zones.get_mut(&id) else { return };
+        zone.has_served.get_or_insert(primary);
+        zone.without += 1;
+        self.fail(now, random, id);
         self.set_deadline(id);
     }
 
@@ -550,9 +554,9 @@ impl Refresher {
                 zone.hope(&mut self.asks, primary, id);
                 self.fail(now, random, id);
             }
-            (Asked::Useless(_), _) => self.lacks(now, random, id),
+            (Asked::Useless(_), _) => self.fail(now, random, id),
             (Asked::Serial(serial), Some(known)) if serial == known => self.is_fresh(now, random, id),
-            (Asked::Serial(serial), Some(known)) if !is_newer(serial, known) => self.lacks(now, random, id),
+            (Asked::Serial(serial), Some(known)) if !is_newer(serial, known) => self.lacks(now, random, id, serial),
             (Asked::Serial(_) | Asked::Unknown, _) if self.fetches.may_try(now, primary) => {
                 (zone.phase, zone.has_place) = (Phase::Fetching, false);
                 self.fetches.join(primary, id);
@@ -580,7 +584,8 @@ impl Refresher {
         match fetched {
             Fetched::Whole(_) => (zone.phase, zone.is_wanted, zone.is_taken_back) = (Phase::Laying, false, false),
             Fetched::NotNewer(serial) if zone.known() == Some(serial) => self.is_fresh(now, random, id),
-            Fetched::NotNewer(_) | Fetched::Useless(Useless::Answers) => self.lacks(now, random, id),
+            Fetched::NotNewer(serial) => self.lacks(now, random, id, serial),
+            Fetched::Useless(Useless::Answers) => self.fail(now, random, id),
             Fetched::Useless(Useless::Silent) => {
                 zone.hope(&mut self.fetches, primary, id);
                 self.fail(now, random, id);
@@ -655,9 +660,10 @@ impl Refresher {
         self.go_on(now, random, id);
     }
 
-    /// The same of one that says that it has nothing newer.
-    fn lacks(&mut self, now: Ms, random: u32, id: ZoneId) {
-        self.zones.get_mut(&id).into_iter().for_each(|zone| zone.without += 1);
+    /// The same of one that says which version it has: no newer one. It may be the one that is not served.
+    fn lacks(&mut self, now: Ms, random: u32, id: ZoneId, serial: u32) {
+        let Some(zone) = self.zones.get_mut(&id) else { return };
+        zone.without += usize::from(zone.unserved != Some(serial));
         self.fail(now, random, id);
     }
 

@@ -230,8 +230,9 @@ fn one_was_taken_back_if_no_primary_has_it() {
         (Asked::Serial(7), fetch(ZoneId(1), 4, Some(5))),
         (Asked::Serial(5), fetch(ZoneId(1), 3, Some(4))),
         (Asked::Serial(4), fetch(ZoneId(1), 3, Some(4))),
-        (REFUSED, fetch(ZoneId(1), 3, Some(4))),
-        // It may have it: over TCP it is asked once more.
+        // It may have it, and be starting.
+        (REFUSED, Action::Refreshed { zone: ZoneId(1), at: 100 * S }),
+        // So may this one: over TCP it is asked once more.
         (SILENT, fetch(ZoneId(1), 4, Some(9))),
     ] {
         let (mut desk, zone) = with_unserved(&[3, 4], 9);
@@ -247,6 +248,14 @@ fn one_was_taken_back_if_no_primary_has_it() {
     assert_eq!(desk.fetched(zone, 4, Fetched::Useless(Useless::Silent)), fresh, "it stays");
     let standing = desk.refresher.standing(zone).unwrap();
     assert_eq!((standing.unserved, standing.failures, standing.next), (Some(9), 0, 200 * S));
+    // One has it, and it is older than what is served.
+    for serials in [[3, 5], [5, 3]] {
+        let (mut desk, zone) = with_unserved(&[3, 4], 3);
+        desk.asked(zone, 3, Asked::Serial(serials[0]));
+        let refreshed = Action::Refreshed { zone, at: 100 * S };
+        assert_eq!(desk.asked(zone, 4, Asked::Serial(serials[1])).last(), Some(&refreshed), "{serials:?}");
+        assert_eq!(desk.refresher.standing(zone).unwrap().unserved, Some(3));
+    }
     // Somebody forces it meanwhile: what the first one has says nothing of it.
     let (mut desk, zone) = with_unserved(&[3, 4], 9);
     desk.asked(zone, 3, Asked::Serial(5));

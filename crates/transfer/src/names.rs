@@ -80,14 +80,19 @@ impl<'c> Names<'c> {
         Ok(self.names.get_mut(owner).ok_or(Unreadable)?)
     }
 
-    /// Deletes each DS that has come, or that a delegation has left, where there is none (RFC 4035 section 2.4): it would bind the next one. Where a file
-    /// has such it stays.
+    /// Where there is no delegation no DS comes, and those go that one has left (RFC 4035 section 2.4): they would bind the next one. What a file has so
+    /// stays.
     pub fn leave_no_ds_alone(&mut self) {
         for node in self.names.values_mut() {
             let has_left = || node.sets.get(&NS).is_some_and(|set| set.before().next().is_some());
             let has_come = || node.sets.get(&DS).is_some_and(Rrset::has_new);
-            if !node.is_apex && !node.has(NS) && (has_left() || has_come()) {
+            if node.is_apex || node.has(NS) {
+                continue;
+            }
+            if has_left() {
                 node.delete_set(DS);
+            } else if has_come() {
+                node.set(DS).take_back();
             }
         }
     }
@@ -268,6 +273,13 @@ impl Changed {
             let some = self.records.iter_mut().filter(|(rdata, _)| goes(rdata));
             self.count -= some.filter_map(|(_, spelt)| spelt.drop().then_some(())).count();
         }
+    }
+
+    /// What has come does not come.
+    fn take_back(&mut self) {
+        let come = self.records.values_mut().filter_map(|spelt| spelt.new.take().filter(|_| !spelt.stays));
+        self.count -= come.count();
+        self.ttl = None;
     }
 }
 

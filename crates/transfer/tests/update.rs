@@ -391,6 +391,8 @@ fn a_ds_goes_with_its_delegation_and_comes_with_none() {
         (format!("add new {DS}\nadd new 60 NS ns"), format!("+new.z. 60 NS ns.z., {}", ds("+", "new"))),
         ("del odd TXT".to_string(), "-odd.z. 60 TXT \"one\"".to_string()),
         (format!("add odd {DS}"), "nothing".to_string()),
+        (format!("add odd {}", DS.replace("DS 1", "DS 2")), "nothing".to_string()),
+        (format!("add odd {}", DS.replace("60 DS 1", "90 DS 2")), "nothing".to_string()),
         (format!("del odd {}", DS.replacen("60 ", "", 1)), ds("-", "odd")),
         (format!("del odd {}", DS.replacen("60 ", "", 1).replace("DS 1", "DS 2")), "nothing".to_string()),
     ] {

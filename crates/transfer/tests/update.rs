@@ -370,6 +370,9 @@ fn what_we_do_not_do_is_said_after_what_is_wrong() {
         (&signed, "add other. 60 A 192.0.2.1".to_string(), "NOTZONE"),
         (&signed, "raw 1 www 255 1 A".to_string(), "FORMERR"),
         (&signed, "del www A".to_string(), "REFUSED"),
+        // Who only asks.
+        (&signed, "no gone".to_string(), "nothing"),
+        (&signed, "yes gone".to_string(), "NXDOMAIN"),
     ] {
         assert_eq!(outcome(zone, &message("z.", &lines), &|_, _| true), expect, "{lines}");
     }

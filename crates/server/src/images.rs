@@ -348,7 +348,9 @@ fn is_of(manifest: &Manifest, served: &Manifest) -> bool {
 
 /// True if the image of this manifest is what these zones would give if they were read now.
 fn is_current(manifest: &Manifest, zones: &[Zone]) -> bool {
-    manifest.is_sound() && comparison::of_these(zones, manifest, None).is_ok_and(|difference| difference.is_empty())
+    manifest.is_of_this_program()
+        && manifest.is_sound()
+        && comparison::of_these(zones, manifest, None).is_ok_and(|difference| difference.is_empty())
 }
 
 /// Of the names of an image's zones: whatever order they are in, and whatever they hold.

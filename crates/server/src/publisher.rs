@@ -371,7 +371,7 @@ impl Publisher {
         let is_for_image = match why {
             Why::Damaged | Why::Fold => true,
             Why::Forced | Why::Keep { is_forced: true } => config.history.octets == 0,
-            Why::Started => !self.served.manifest.is_sound(),
+            Why::Started => !self.served.manifest.is_of_this_program() || !self.served.manifest.is_sound(),
             _ => false,
         };
         // An operator may have made room for what could not be served.

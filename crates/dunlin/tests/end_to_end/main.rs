@@ -26,5 +26,6 @@ mod serving;
 mod survival;
 mod transfers;
 mod updates;
+mod versions;
 mod watching;
 mod written_back;

@@ -3,7 +3,7 @@
 //! A file beside the image, mapped and never changed, that holds numbers and places only:
 //!
 //! ```text
-//! head      136 octets: version, the image's size and seed, how many there are of the following, what of the history is in it, two checksums
+//! head      136 octets: versions, the image's size and seed, how many there are of the following, what of the history is in it, two checksums
 //! records   48 octets a zone, in the order of the configuration: its file's stamp, the place of its texts, and when it was read
 //! index     u32s: a zone's number and 1 stands at the hash of its name, or at the next place that is free
 //! notable   u32s: numbers of the zones that are not served as their files say, then of those that include other files
@@ -29,9 +29,11 @@ use store::Map;
 use store::atomic::{self, Prepared};
 use wire::hash::siphash;
 
-const MAGIC: &[u8; 16] = b"dunlin manifest\n";
-/// The program's version, with that of the format: a manifest of another one is none.
-const VERSION: &str = concat!("5 ", env!("CARGO_PKG_VERSION"));
+/// With the version of the layout: a manifest of another one is none.
+const MAGIC: &[u8; 24] = b"dunlin manifest\n6\0\0\0\0\0\0\0";
+/// The program's version stands behind it.
+const PROGRAM: &str = env!("CARGO_PKG_VERSION");
+const PROGRAM_MAX: usize = 24;
 const HEAD: usize = 136;
 const RECORD: usize = 48;
 /// Where in the head its checksum stands, and that of all that follows it.
@@ -94,6 +96,7 @@ pub struct Manifest {
 #[derive(Clone)]
 struct Base {
     map: Map,
+    is_of_this_program: bool,
     image: Identity,
     history: u64,
     zones: usize,
@@ -151,6 +154,11 @@ impl Manifest {
 
     pub fn image(&self) -> Identity {
         self.base.image
+    }
+
+    /// False: another version of the program has made the image, which may have made something else of the same files.
+    pub fn is_of_this_program(&self) -> bool {
+        self.base.is_of_this_program
     }
 
     /// Where in the history what is not in the image may begin.
@@ -278,17 +286,21 @@ impl fmt::Display for Damaged {
 impl Base {
     fn open(map: Map) -> Option<Base> {
         let head: &[u8; HEAD] = map.first_chunk()?;
-        let mut version = [0; 32];
-        version.get_mut(..VERSION.len())?.copy_from_slice(VERSION.as_bytes());
-        let is_ours = head.starts_with(MAGIC) && head[16..48] == version;
+        let (magic, rest) = head.split_first_chunk()?;
+        let mut program = [0; PROGRAM_MAX];
+        program.get_mut(..PROGRAM.len())?.copy_from_slice(PROGRAM.as_bytes());
+        let is_of_this_program = rest.starts_with(&program);
         let word = |at: usize| head.get(at..)?.first_chunk().map(|w| u64::from_le_bytes(*w));
-        if !is_ours || word(48)? != map.len() as u64 || word(HEAD_SUM)? != siphash::<1, 3>(SUM_KEY, &head[..HEAD_SUM]) {
+        if magic != MAGIC
+            || word(48)? != map.len() as u64
+            || word(HEAD_SUM)? != siphash::<1, 3>(SUM_KEY, &head[..HEAD_SUM])
+        {
             return None;
         }
         let image = Identity { size: word(56)?, seed: word(64)?, names: word(72)? };
         let (zones, slots, notables) = (word(80)? as usize, word(88)? as usize, word(96)?);
         let (notable, wrong) = (notables as u32 as usize, (notables >> 32) as usize);
-        Some(Base { image, history: word(112)?, zones, slots, notable, wrong, map })
+        Some(Base { is_of_this_program, image, history: word(112)?, zones, slots, notable, wrong, map })
     }
 
     fn u64_at(&self, at: usize) -> Option<u64> {
@@ -495,7 +507,7 @@ fn encode(image: Identity, history: u64, seen: &Seen, entries: &[Entry]) -> Vec<
     let words = octets[HEAD + entries.len() * RECORD..texts_at].chunks_exact_mut(4);
     words.zip(index.iter().chain(&notable)).for_each(|(at, word)| at.copy_from_slice(&word.to_le_bytes()));
     octets[..MAGIC.len()].copy_from_slice(MAGIC);
-    octets[16..16 + VERSION.len()].copy_from_slice(VERSION.as_bytes());
+    octets[MAGIC.len()..][..PROGRAM.len()].copy_from_slice(PROGRAM.as_bytes());
     let counts = [entries.len() as u64, slots as u64, wrong << 32 | notable.len() as u64, seen_at, history];
     let words = [&[octets.len() as u64, image.size, image.seed, image.names][..], &counts].concat();
     let words = (48..).step_by(8).zip(words);
@@ -655,6 +667,15 @@ mod tests {
             );
             assert!(manifest.part(0, 1).count() <= 2);
         }
-        assert!(Manifest::open(&file).unwrap().is_sound());
+        let manifest = Manifest::open(&file).unwrap();
+        assert!(manifest.is_sound() && manifest.is_of_this_program());
+        // What another version of the program has written says what was served.
+        let mut other_program = good;
+        other_program[MAGIC.len()] ^= 0x41;
+        let head = siphash::<1, 3>(SUM_KEY, &other_program[..HEAD_SUM]);
+        other_program[HEAD_SUM..HEAD].copy_from_slice(&head.to_le_bytes());
+        std::fs::write(&other, other_program).unwrap();
+        let manifest = Manifest::open(&other).unwrap();
+        assert!(manifest.is_sound() && !manifest.is_of_this_program() && manifest.find(A).is_some());
     }
 }

@@ -5,25 +5,22 @@ use super::{Apexes, Publisher};
 use crate::config::{Config, Seen, Zone};
 use crate::history::Recorder;
 use crate::images::comparison;
-use crate::images::laying;
 use crate::images::manifest;
 use crate::images::serving::{Access, ready, told};
 use crate::images::sound::Sound;
 use crate::images::{self, Before, Beforehand};
 use crate::log;
 use crate::publisher::jobs::Why;
-use crate::publisher::press::{Books, Press};
 use crate::secondaries::Secondaries;
 use crate::stamp::Looks;
 use crate::update::ledger;
-use crate::update::unwritten::{Files, Names, Wish};
+use crate::update::unwritten::{Files, Shared, Wish};
 use front::Zones;
 use image::Image;
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Instant;
 use store::{Backing, Map, Stretch};
-use transfer::record::is_newer;
 
 /// How much of an image is touched between two looks at whether there is something else to do.
 const SLICE: usize = 16 << 20;
@@ -78,15 +75,15 @@ impl Publisher {
     /// No image is made of files of ours that are older than what is served. Returns zones of which such a one stays, for it cannot be written.
     fn put_all_right(&mut self, config: &Config, zones: &[Zone]) -> Apexes {
         let (mut looks, mut stay) = (Looks::default(), Apexes::new());
-        for zone in zones.iter().filter(|zone| zone.is_journaled()) {
+        let mut is_other = |zone: &&Zone| {
             let known = self.served.manifest.find(&zone.apex);
-            if self.written.contains_key(&zone.apex) || known.is_none_or(|known| known.is_current(&mut looks)) {
-                continue;
-            }
+            !self.written.contains_key(&zone.apex) && known.is_some_and(|known| !known.is_current(&mut looks))
+        };
+        let others = zones.iter().filter(|zone| zone.is_journaled()).filter(|zone| is_other(zone));
+        for zone in self.outdated(others) {
             match self.put_right(config, zone) {
-                None => {}
-                Some(Ok(position)) => _ = self.written.insert(zone.apex.clone(), position),
-                Some(Err(why)) => {
+                Ok(position) => _ = self.written.insert(zone.apex.clone(), position),
+                Err(why) => {
                     log::error("reload", &[("why", &why)]);
                     stay.push(zone.apex.clone());
                 }
@@ -95,26 +92,42 @@ impl Publisher {
         stay
     }
 
-    /// Writes a file of ours anew in the place of which somebody has put an older one, as from a backup: what is served has all that its zone's updates have
-    /// made. Returns which position it names then; None: it is none of these, or updates do not change the zone, or not yet.
-    pub(super) fn put_right(&self, config: &Config, zone: &Zone) -> Option<Result<u64, String>> {
-        let (now, manifest) = (self.press.current(), &self.served.manifest);
-        let is_as_served = || manifest.find(&zone.apex).is_some_and(|known| known.file == zone.file);
-        let serials = || laying::serial(now.image.view(), &zone.apex).zip(ledger::serial_in(&zone.file));
-        if !(zone.is_journaled() && is_as_served() && serials().is_some_and(|(is, of_file)| is_newer(is, of_file))) {
-            return None;
+    /// Those of these zones in the place of whose file of ours somebody has put an older one, as from a backup.
+    pub(super) fn outdated<'z>(&self, zones: impl Iterator<Item = &'z Zone>) -> Vec<&'z Zone> {
+        let manifest = &self.served.manifest;
+        let is_ours = |zone: &&Zone| {
+            zone.is_journaled() && manifest.find(&zone.apex).is_some_and(|known| known.file == zone.file)
+        };
+        let said = zones.filter(is_ours).filter_map(|zone| Some((zone, ledger::position_of(&zone.file).ok()?)));
+        let (zones, asked): (Vec<&Zone>, Vec<_>) =
+            said.map(|(zone, position)| (zone, (zone.apex.clone(), position))).unzip();
+        if zones.is_empty() {
+            return zones;
         }
-        let apex = zone.apex.clone();
-        let (now, end) = self.press.have_done(move |press, books| {
-            books.unwritten.is_written(&apex).then(|| (press.current(), books.unwritten.end()))
-        })?;
+        let are: Vec<bool> = self.press.have_done(move |_, books| {
+            asked.iter().map(|(apex, position)| books.unwritten.is_outdated(apex, *position)).collect()
+        });
+        zones.into_iter().zip(are).filter_map(|(zone, is)| is.then_some(zone)).collect()
+    }
+
+    /// Writes such a file anew: what is served, and what is owed, has all that its zone's updates have made. Returns which position it names then.
+    pub(super) fn put_right(&self, config: &Config, zone: &Zone) -> Result<u64, String> {
         let facts: [(&str, &dyn std::fmt::Display); 2] =
             [("zone", &images::name(&zone.apex)), ("file", &zone.file.display())];
         log::warn("a file in data-dir is older than what its zone's updates have made, and is written anew", &facts);
+        let apex = zone.apex.clone();
+        let (now, behind, end) = self.behind(move |behind| *behind == *apex);
+        let names = behind.wishes().pop().map(|wish| wish.names).unwrap_or_default();
         let doubted = now.image.doubted();
-        let written =
-            ledger::write(&config.server.data_dir, &Sound::as_known(&doubted), &zone.apex, &Names::new(), end);
-        Some(written.map(|_| end).map_err(|e| format!("the zone {} is not written: {e}", images::name(&zone.apex))))
+        let written = ledger::write(&config.server.data_dir, &Sound::as_known(&doubted), &zone.apex, &names, end);
+        written.map(|_| end).map_err(|e| format!("the zone {} is not written: {e}", images::name(&zone.apex)))
+    }
+
+    /// What is served, what these zones' files do not hold of it, and where the journal ends.
+    fn behind(&self, is_wanted: impl Fn(&[u8]) -> bool + Send + 'static) -> (Arc<Zones<Stretch>>, Shared, u64) {
+        self.press.have_done(move |press, books| {
+            (press.current(), books.unwritten.since_of(0, &is_wanted), books.unwritten.end())
+        })
     }
 
     /// The zones that an image is to be made of, and what names them. Where that is wrong those that are served will do for one that
@@ -249,10 +262,7 @@ impl Publisher {
         config: &Config,
         is_wanted: impl Fn(&[u8]) -> bool + Send + 'static,
     ) -> Result<(), Vec<String>> {
-        let shared = move |press: &Press, books: &mut Books| {
-            (press.current(), books.unwritten.since_of(0, &is_wanted), books.unwritten.end())
-        };
-        let (now, behind, end) = self.press.have_done(shared);
+        let (now, behind, end) = self.behind(is_wanted);
         let wishes = behind.wishes();
         if wishes.is_empty() {
             return Ok(());

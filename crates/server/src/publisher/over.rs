@@ -82,13 +82,10 @@ impl Publisher {
             Err(comparison::Hindrance::Manifest) => return Ok(None),
             Err(comparison::Hindrance::Roster(complaints)) => return Err(told(&complaints)),
         };
-        let mut complaints = vec![];
-        difference.anew.retain(|zone| {
-            let put_right = self.put_right(config, zone);
-            let is_as_ever = put_right.is_none();
-            complaints.extend(put_right.and_then(Result::err));
-            is_as_ever
-        });
+        let outdated = self.outdated(difference.anew.iter());
+        let complaints: Vec<String> = outdated.iter().filter_map(|zone| self.put_right(config, zone).err()).collect();
+        let put_right: HashSet<Box<[u8]>> = outdated.iter().map(|zone| zone.apex.clone()).collect();
+        difference.anew.retain(|zone| !put_right.contains(&zone.apex));
         if !complaints.is_empty() && !wanted.is_empty() {
             return Err(complaints);
         }

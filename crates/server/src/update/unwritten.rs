@@ -76,6 +76,8 @@ pub struct Unwritten {
 struct Book {
     /// Its file holds its changes before this.
     position: u64,
+    /// That which its file names, or an earlier one, if it is the one that was there last.
+    named: u64,
     /// The serial that the last change led to, and when that was made, in seconds since 1970.
     last: Option<(u32, u64)>,
     /// No updates come any more.
@@ -162,7 +164,7 @@ impl Unwritten {
     /// A zone whose file holds all that the journal says of it before this position.
     pub fn add_zone(&mut self, apex: &[u8], position: u64) {
         let book = self.zones.entry(apex.into()).or_default();
-        (book.position, book.is_left, book.last) = (position, false, None);
+        (book.position, book.named, book.is_left, book.last) = (position, position, false, None);
     }
 
     /// No updates of the zone come any more.
@@ -277,10 +279,10 @@ impl Unwritten {
         self.end
     }
 
-    /// True if updates change the zone, and its file is to hold all that they have made.
-    pub fn is_written(&self, apex: &[u8]) -> bool {
-        let is_theirs = self.zones.get(apex).is_some_and(|book| !book.is_left);
-        is_theirs && !self.is_behind(apex) && !self.unfit.contains_key(apex)
+    /// True if updates change the zone, and a file of it that names this position is older than the one that was there last.
+    pub fn is_outdated(&self, apex: &[u8], position: u64) -> bool {
+        let book = self.zones.get(apex).filter(|book| !book.is_left);
+        book.is_some_and(|book| position < book.named) && !self.unfit.contains_key(apex)
     }
 
     /// True if the zone's file does not hold all that was changed.
@@ -332,7 +334,7 @@ impl Unwritten {
                 }
             }
             if let Some(book) = self.zones.get_mut(&apex) {
-                book.position = book.position.max(position);
+                (book.position, book.named) = (book.position.max(position), book.named.max(position));
             }
             self.close(&apex);
         }
@@ -377,6 +379,23 @@ mod tests {
         assert_eq!(unwritten.since(6).names(), 0);
         settle(&mut unwritten, b"\x01a\0", 6);
         assert_eq!((unwritten.needed(), unwritten.names()), (6, 0));
+    }
+
+    #[test]
+    fn a_file_that_names_an_earlier_position_than_the_last_is_an_older_one() {
+        let (mut unwritten, a) = (Unwritten::default(), &b"\x01a\0"[..]);
+        assert!(!unwritten.is_outdated(a, 0), "it is not ours");
+        unwritten.add_zone(a, 3);
+        // Behind or not; the file is as it was.
+        unwritten.add(vec![wish(a, b"\x01x\x01a\0")], 9);
+        assert_eq!([2, 3, 9].map(|position| unwritten.is_outdated(a, position)), [true, false, false]);
+        settle(&mut unwritten, a, 9);
+        assert_eq!([3, 9].map(|position| unwritten.is_outdated(a, position)), [true, false]);
+        unwritten.add_unfit(a, 9, String::new());
+        assert!(!unwritten.is_outdated(a, 3));
+        unwritten.is_fit(a);
+        unwritten.leave(a);
+        assert!(!unwritten.is_outdated(a, 3), "its file is another");
     }
 
     /// Few names come to many, many to few, and as many: what was changed last counts.

@@ -24,6 +24,7 @@ use crate::update::ledger;
 use door::Hurried;
 use front::locks::hold;
 use showing::Showing;
+use std::collections::HashSet;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -351,7 +352,21 @@ fn reload(state: &State, zones: Vec<String>) -> Json {
         [] => (state.edits_held(), state.configured().ok()),
         named => (named.to_vec(), None),
     };
-    taken_in(state, &of_updates, None, before.as_deref(), || reloaded(state, zones))
+    let about = zones.clone();
+    taken_in(state, &of_updates, None, before.as_deref(), || {
+        let facts = reloaded(state, zones)?;
+        let without = without_updates(state, &about);
+        if without.is_empty() { Ok(facts) } else { Err(without) }
+    })
+}
+
+/// Why some of these zones, or of all if none is named, take no updates though they are configured to.
+fn without_updates(state: &State, zones: &[String]) -> Vec<String> {
+    let named: HashSet<Box<[u8]>> = zones.iter().filter_map(|zone| apex(zone).ok()).collect();
+    let is_about = |apex: &[u8]| zones.is_empty() || named.contains(apex);
+    let are_to_take =
+        |config: Arc<Config>| config.roster.written.iter().any(|zone| zone.is_owned() && is_about(&zone.apex));
+    if state.configured().is_ok_and(are_to_take) { state.without_updates(is_about) } else { vec![] }
 }
 
 /// Of so many zones that come to their updates with a reload it is known whether they come back.

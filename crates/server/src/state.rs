@@ -328,6 +328,16 @@ impl State {
         hold(&self.lacking).keys().filter(|apex| is_wanted(apex)).cloned().collect()
     }
 
+    /// Why these of the zones that are to take updates take none.
+    pub fn without_updates(&self, is_wanted: impl Fn(&[u8]) -> bool) -> Vec<String> {
+        if let Some(why) = self.no_updates() {
+            return vec![format!("no zone takes updates: {why}")];
+        }
+        let lacking = hold(&self.lacking);
+        let wanted = lacking.iter().filter(|(apex, _)| is_wanted(apex));
+        wanted.map(|(apex, why)| format!("the zone {} takes no updates: {why}", images::name(apex))).collect()
+    }
+
     /// A zone takes updates now.
     pub fn set_taking(&self, apex: &[u8]) {
         hold(&self.lacking).remove(apex);

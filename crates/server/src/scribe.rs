@@ -60,6 +60,8 @@ pub struct Scribe {
     refused: HashMap<Box<[u8]>, Refused>,
     /// How files were whose edits an operator wants to be taken in whatever the guards object to, until they are, or he waits no more. Bound: as `refused`.
     forced: HashMap<Box<[u8]>, String>,
+    /// How often in a row zones have changed while a digest of them was made, by their names' fingerprints. Bound: as many as take updates.
+    misses: HashMap<u64, u32>,
     /// How the files are that were written. Bound: as many as zones are written back, each as `outline` says.
     outlines: HashMap<Box<[u8]>, Outline>,
     /// How zones were whose files, without any that they include, held nothing new, or that is all that can be said of them, by their names' fingerprints.
@@ -149,8 +151,9 @@ impl From<io::Error> for Undone {
 impl Scribe {
     pub fn new(press: Arc<Press>, past: Past, intake: Intake, state: Arc<State>, folders: Arc<Folders>) -> Scribe {
         let (refused, forced) = (HashMap::new(), HashMap::new());
-        let (outlines, calm, swept, last_updates) = (HashMap::new(), HashMap::new(), HashSet::new(), None);
-        Scribe { press, past, intake, state, folders, refused, forced, outlines, calm, swept, last_updates }
+        let (misses, outlines, calm) = (HashMap::new(), HashMap::new(), HashMap::new());
+        let (swept, last_updates) = (HashSet::new(), None);
+        Scribe { press, past, intake, state, folders, refused, forced, misses, outlines, calm, swept, last_updates }
     }
 
     /// Works until the process ends: a file that is being written then is not there. `zones`: those that the last run may owe files.
@@ -260,6 +263,7 @@ impl Scribe {
             self.forced.remove(&apex);
             self.outlines.remove(&apex);
             self.calm.remove(&fingerprint_of(&apex));
+            self.misses.remove(&fingerprint_of(&apex));
             self.swept.clear();
             self.folders.include_none(&name(&apex).to_string());
             // It may have been attended to just now.
@@ -287,11 +291,17 @@ impl Scribe {
         }
         let (before, zone, stock) = (net::sched::usage(), name(apex), Stock::below(&self.past.data_dir));
         match history::with_zone(&self.past.published, apex, |zone| digest::renewal(zone, &stock)) {
-            Ok(None) => {}
+            Ok(None) => _ = self.misses.remove(&fingerprint_of(apex)),
             Ok(Some(diff)) => {
                 let made = Made::of(apex, diff, history::by_digest());
                 if self.intake.change(made, Until::Durable).is_ok() {
+                    self.misses.remove(&fingerprint_of(apex));
                     return log::debug("a zone has a new digest", &[("zone", &zone)]);
+                }
+                let misses = self.misses.entry(fingerprint_of(apex)).or_default();
+                *misses += 1;
+                if *misses == MISSES_TOLD {
+                    log::warn("a zone has no new digest", &[("zone", &zone), ("why", &CHANGES_ON)]);
                 }
                 // It has changed meanwhile: where that goes on and on, making digests must not be all that is done.
                 let took = net::sched::usage().since(&before).ran;
@@ -502,6 +512,9 @@ fn serial(press: &Press, apex: &[u8]) -> Option<u32> {
 const REST: Duration = Duration::from_secs(1);
 const UNKNOWN: &str = "it cannot be told whether a zone's file was edited, or its edit cannot be taken in for now";
 const TOO_OFTEN: &str = "the zone changes too often: it is tried again and again; freeze it until its edit is taken in";
+/// Digests of a zone that were made in vain, in a row, before an operator hears of it.
+const MISSES_TOLD: u32 = 3;
+const CHANGES_ON: &str = "it changes while one is made, again and again: who verifies its ZONEMD does not take it, until it rests or is frozen";
 /// So much longer than the CPU was taken to make a digest, or to take in an edit, in vain it is not tried again. Not than it took: at idle priority that may
 /// be minutes of waiting, beside which there was little work.
 const REST_FOR_WORK: u32 = 20;

@@ -183,6 +183,8 @@ impl Slate {
                 Some(followed) if followed.file != zone.origin() => {
                     entries.left.push((now + REST, zone.apex.clone(), followed.file));
                 }
+                // Its file may be behind already.
+                Some(followed) if followed.every != zone.write_back => entries.looks.put(&zone.apex, now),
                 Some(_) => {}
             }
             let guards = guards.filter(|_| zone.is_guarded);

@@ -153,14 +153,21 @@ impl<W: Answers> Answering<W> {
         self.meter.begin(self.now.mono_ns);
     }
 
+    /// To what was published, if it is new: where that is done, or it would be told as something else. Returns when it was done.
+    #[inline]
+    fn go_over(&mut self) -> Option<u64> {
+        self.worker.on_idle().then(|| {
+            let now_ns = self.shared.clock.mono_ns();
+            self.meter.mark(Cause::Publication, now_ns);
+            now_ns
+        })
+    }
+
     /// What was done since the last mark is over; and the turn, unless there is something new to go over to.
     fn end_turn(&mut self, doing: Cause) -> Turn {
-        let mut now_ns = self.shared.clock.mono_ns();
+        let now_ns = self.shared.clock.mono_ns();
         self.meter.mark(doing, now_ns);
-        if self.worker.on_idle() {
-            now_ns = self.shared.clock.mono_ns();
-            self.meter.mark(Cause::Publication, now_ns);
-        }
+        let now_ns = self.go_over().unwrap_or(now_ns);
         let took_ns = self.meter.end(now_ns, net::sched::usage);
         self.precedence.iter_mut().for_each(|precedence| precedence.weigh(took_ns.unwrap_or(0), now_ns));
         self.counters.add(Counter::LaterLost, self.mailbox.lost());
@@ -321,10 +328,7 @@ impl<W: Answers> Batches for Answering<W> {
         let now = Now { mono_ns: self.shared.clock.mono_ns(), ..self.now };
         self.meter.mark(Cause::Socket, now.mono_ns);
         self.meter.take(batch.len());
-        // Here, or what that takes would be told as answering.
-        if self.worker.on_idle() {
-            self.meter.mark(Cause::Publication, self.shared.clock.mono_ns());
-        }
+        self.go_over();
         if let Some(copies) = &mut self.copies {
             copies.clear();
             copies.extend((0..batch.len()).map(|i| octets(batch, i)));
@@ -371,6 +375,7 @@ impl<W: Answers> Batches for Answering<W> {
 impl<W: Answers> Messages for Answering<W> {
     fn on_wake(&mut self) {
         self.begin_turn();
+        self.go_over();
     }
 
     fn on_message(&mut self, from: &Origin<'_>, buffer: &mut [u8], len: usize) -> Answer {
@@ -441,15 +446,15 @@ mod tests {
     use crate::images::Library;
     use crate::images::serving;
     use crate::patience::{PATIENCE, eventually};
-    use crate::stall::Turns;
+    use crate::stall::{self, Turns};
     use front::Setup;
     use net::udp::RECV_BUFFER;
     use sim::message;
     use std::io::{Read, Write};
     use std::net::{TcpStream, UdpSocket};
-    use std::path::PathBuf;
-    use std::sync::Mutex;
+    use std::path::{Path, PathBuf};
     use std::sync::atomic::AtomicUsize;
+    use std::sync::{Condvar, Mutex};
     use std::thread::JoinHandle;
     use wire::Name;
 
@@ -457,7 +462,28 @@ mod tests {
     /// The worker of these tests panics when it has written the answer to this.
     const BAD: &str = "panic.example.com";
 
-    struct Fragile(Worker<Stretch>);
+    /// It does not go on with the answer to this before the test lets it.
+    const STALLED: &str = "stall.example.com";
+
+    struct Fragile(Worker<Stretch>, Arc<Gate>);
+
+    #[derive(Default)]
+    struct Gate {
+        is_open: Mutex<bool>,
+        bell: Condvar,
+    }
+
+    impl Gate {
+        fn open(&self) {
+            *self.is_open.lock().unwrap() = true;
+            self.bell.notify_all();
+        }
+
+        fn wait(&self) {
+            let is_shut = |is_open: &mut bool| !*is_open;
+            drop(self.bell.wait_while(self.is_open.lock().unwrap(), is_shut).unwrap());
+        }
+    }
 
     /// Keeps what it is given, up to two questions, until the test answers them.
     #[derive(Default)]
@@ -474,11 +500,14 @@ mod tests {
         }
     }
 
-    fn trip(buffer: &[u8]) {
+    fn trip(buffer: &[u8], gate: &Gate) {
         assert!(!buffer.windows(6).any(|w| w == b"\x05panic"), "on purpose");
+        if buffer.windows(6).any(|w| w == b"\x05stall") {
+            gate.wait();
+        }
     }
 
-    struct Tripwire<'a, D>(&'a mut D);
+    struct Tripwire<'a, D>(&'a mut D, &'a Gate);
 
     impl<D: Datagrams> Datagrams for Tripwire<'_, D> {
         fn len(&self) -> usize {
@@ -497,18 +526,18 @@ mod tests {
             self.0.room(i)
         }
         fn set_reply(&mut self, i: usize, len: usize) {
-            trip(&self.0.packet(i).0[..len]);
+            trip(&self.0.packet(i).0[..len], self.1);
             self.0.set_reply(i, len);
         }
     }
 
     impl Answers for Fragile {
         fn on_batch(&mut self, now: Now, batch: &mut impl Datagrams) {
-            self.0.on_batch(now, &mut Tripwire(batch));
+            self.0.on_batch(now, &mut Tripwire(batch, &self.1));
         }
         fn on_message(&mut self, now: Now, peer: Peer, ticket: Ticket, buffer: &mut [u8], len: usize) -> Verdict {
             let verdict = self.0.on_message(now, peer, ticket, buffer, len);
-            trip(&buffer[..len]);
+            trip(&buffer[..len], &self.1);
             verdict
         }
         fn next_postponed(&mut self) -> Option<Postponed> {
@@ -526,6 +555,7 @@ mod tests {
         counters: Arc<Counters>,
         made: Arc<AtomicUsize>,
         desk: Arc<Waiting>,
+        gate: Arc<Gate>,
         turns: Arc<Turns>,
         mailbox: Option<Mailbox>,
         thread: Option<JoinHandle<io::Result<()>>>,
@@ -537,10 +567,7 @@ mod tests {
             std::fs::create_dir_all(folder.join("zones")).unwrap();
             let zone = "$TTL 300\n@ SOA ns1 hostmaster 1 2 3 4 5\n@ NS ns1\nns1 A 192.0.2.1\nwww A 192.0.2.2\n";
             std::fs::write(folder.join("zones/example.com.zone"), zone).unwrap();
-            let folders = Folders { data: folder.clone(), runtime: folder.clone() };
-            let config = without_file(&folders, Some(&folder.join("zones")));
-            let mut recorder = Recorder::new(&folder, config.history);
-            let (zones, _, _) = serving::first(&Library::open(&folder).unwrap(), &config, &mut recorder).unwrap();
+            let zones = Stage::zones(&folder);
             let (mailboxes, mut boxes) = Mailboxes::new(1).unwrap();
             let desk = Arc::<Waiting>::default();
             let shared = Shared {
@@ -556,17 +583,41 @@ mod tests {
             };
             let mailbox = boxes.pop();
             let turns = Arc::new(Turns::new(name.into()));
-            let (counters, made) = (Arc::default(), Arc::default());
-            Stage { folder, shared, counters, made, desk, turns, mailbox, thread: None }
+            let (counters, made, gate) = (Arc::default(), Arc::default(), Arc::default());
+            Stage { folder, shared, counters, made, desk, gate, turns, mailbox, thread: None }
+        }
+
+        fn zones(folder: &Path) -> Zones<Stretch> {
+            let folders = Folders { data: folder.into(), runtime: folder.into() };
+            let config = without_file(&folders, Some(&folder.join("zones")));
+            let mut recorder = Recorder::new(folder, config.history);
+            serving::first(&Library::open(folder).unwrap(), &config, &mut recorder).unwrap().0
+        }
+
+        /// Has the same zones published once more.
+        fn publish(&self) {
+            drop(self.shared.published.publish(Stage::zones(&self.folder)));
+        }
+
+        /// What the meter tells.
+        fn told(&self) -> String {
+            stall::json(&[Arc::clone(&self.turns)], self.shared.clock.mono_ns(), 0).to_string()
+        }
+
+        /// In so many turns the meter has seen this being done.
+        fn done(&self, cause: Cause) -> u64 {
+            let (told, doing) = (self.told(), format!("\"doing\":\"{}\",\"count\":", cause.name()));
+            let count = told.split_once(&doing).unwrap().1.split_once(',').unwrap().0;
+            count.parse().unwrap()
         }
 
         fn start(&mut self, serve: impl FnOnce(Answering<Fragile>) -> io::Result<()> + Send + 'static) {
             let (published, counters) = (Arc::clone(&self.shared.published), Arc::clone(&self.counters));
-            let made = Arc::clone(&self.made);
+            let (made, gate) = (Arc::clone(&self.made), Arc::clone(&self.gate));
             let make = move || {
                 made.fetch_add(1, Relaxed);
                 let setup = Setup { takes_updates: true, ..Setup::default() };
-                Fragile(Worker::new(Arc::clone(&published), setup, Arc::clone(&counters)))
+                Fragile(Worker::new(Arc::clone(&published), setup, Arc::clone(&counters)), Arc::clone(&gate))
             };
             let mailbox = self.mailbox.take().unwrap();
             let meter = Meter::new(Arc::clone(&self.turns));
@@ -705,8 +756,10 @@ mod tests {
         assert!(is_answer(&client.hears(), 2));
         let question = stage.postponed();
         assert_eq!(*question.message, update(1), "as it came");
+        assert_eq!(stage.done(Cause::Later), 0);
         stage.shared.mailboxes.post(question.ticket, b"later"[..].into());
         assert_eq!(client.hears(), b"later");
+        eventually(|| stage.done(Cause::Later) == 1);
         // The desk has room for two.
         (3..6).for_each(|id| client.send(&update(id)));
         eventually(|| stage.counters.value(Counter::DropBusy) == 1);
@@ -720,6 +773,69 @@ mod tests {
         stage.shared.mailboxes.post(question.ticket, b"at last"[..].into());
         assert_eq!(client.hears(), b"at last");
         stage.end();
+    }
+
+    /// By a thread that is watched as the server watches its own.
+    #[test]
+    fn a_thread_that_does_not_come_to_an_end_is_told_of_with_where_it_is() {
+        let mut stage = Stage::new("stalled");
+        let port = udp_port();
+        let client = Asker::of(&port);
+        stage.start(move |answering| answering.serve_udp(&[port], Some(Rank::Datagrams)));
+        let (all, clock) = (vec![Arc::clone(&stage.turns)], stage.shared.clock);
+        let stacks = net::stack::Stacks::new(1).unwrap();
+        std::thread::spawn(move || stall::watch(all, clock, stacks, |_| {}));
+        client.send(&query(1, GOOD));
+        assert!(is_answer(&client.hears(), 1));
+        assert!(stage.told().starts_with("{\"stalls\":0,"), "{}", stage.told());
+        client.send(&query(2, STALLED));
+        // While it lasts; and of which function is no matter here.
+        let has_stack = |told: &str| told.contains("\"stack\":[\"");
+        let under_way = |told: &str| told.split_once("\"under_way\":").unwrap().1.to_string();
+        eventually(|| has_stack(&under_way(&stage.told())));
+        stage.gate.open();
+        assert_eq!(client.hears()[1], 2);
+        eventually(|| stage.told().starts_with("{\"stalls\":1,"));
+        let told = stage.told();
+        let latest = told.split_once("\"latest\":").unwrap().1.split_once("\"latest_over_2ms\":").unwrap().0;
+        assert!(latest.contains("\"mostly\":\"answer\"") && has_stack(latest), "{told}");
+        let mut metrics = String::new();
+        stall::metrics(&mut metrics, &[Arc::clone(&stage.turns)]);
+        assert!(metrics.contains("\ndunlin_stalls_total 1\n"), "{metrics}");
+        stage.end();
+    }
+
+    #[test]
+    fn going_over_to_what_was_published_is_told_as_that() {
+        for is_tcp in [false, true] {
+            let mut stage = Stage::new(if is_tcp { "over-tcp" } else { "over-udp" });
+            let (port, listener) = (udp_port(), tcp::listen("127.0.0.1:0".parse().unwrap()).unwrap());
+            let (udp, address) = (Asker::of(&port), listener.local_addr().unwrap());
+            let ask = |id| match is_tcp {
+                false => {
+                    udp.send(&query(id, GOOD));
+                    assert!(is_answer(&udp.hears(), id));
+                }
+                true => {
+                    let (mut stream, packet) = (TcpStream::connect(address).unwrap(), query(id, GOOD));
+                    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+                    stream.write_all(&[&(packet.len() as u16).to_be_bytes()[..], &packet].concat()).unwrap();
+                    let mut answer = [0; 64];
+                    let n = stream.read(&mut answer).unwrap();
+                    assert!(is_answer(&answer[2..n], id));
+                }
+            };
+            stage.start(move |answering| match is_tcp {
+                false => answering.serve_udp(&[port], Some(Rank::Datagrams)),
+                true => answering.serve_tcp(&[listener], &TcpLimits::default(), Some(Rank::Streams)),
+            });
+            ask(1);
+            assert_eq!(stage.done(Cause::Publication), 0);
+            stage.publish();
+            ask(2);
+            eventually(|| stage.done(Cause::Publication) == 1);
+            stage.end();
+        }
     }
 
     #[test]

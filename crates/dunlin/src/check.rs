@@ -161,7 +161,12 @@ pub fn compile(args: &Compile) -> Exit {
     let last = Last::open(&library, &config.roster.written);
     last.iter().for_each(|last| recorder.follow(last.shelved.manifest.history()));
     let beforehand = Beforehand { recorder: &mut recorder, note: &mut noting(&library) };
-    match current(&library, &zones, &seen, last, beforehand, args.json) {
+    let found = current(&library, &zones, &seen, last, beforehand, args.json);
+    // The start that maps this image does not see it any more.
+    for (apex, _) in library.gate.take_unnumbered().into_iter().filter(|(_, is_unnumbered)| *is_unnumbered) {
+        remark(format_args!("warning: zone {}: it was edited without a new serial\n", images::name(&apex)));
+    }
+    match found {
         Ok(shelved) => match library.note_admitted(shelved.manifest.image(), &Admitted::of(&config)) {
             Ok(()) => tell(args, &shelved),
             Err(e) => could_not(e),

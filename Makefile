@@ -12,10 +12,11 @@ SOAK_SEEDS ?= 100
 SOAK_KILLS ?= 500
 SOAK_UPDATE_KILLS ?= 1000
 SOAK_MINUTES ?= 20
+SOAK_LIVES ?= 300
 # 1: every combination of odd zones; N: every N-th.
 SOAK_EVERY ?= 1
 # The steps of `soak`, in their order. A long run that is added later appends its target here.
-SOAK := soak-difference soak-properties soak-kills soak-updates soak-changes soak-external-dns soak-gigabytes soak-fuzz
+SOAK := soak-difference soak-properties soak-simulators soak-kills soak-updates soak-changes soak-external-dns soak-gigabytes soak-fuzz
 
 .PHONY: help serve test format lint unit tidy deny fuzz peers bench soak $(SOAK) clean
 
@@ -83,6 +84,12 @@ soak-properties:
 	        --lib --test model --test parts --test spellings --test stored && \
 	    $(CARGO) test --release --locked -q -p server --lib -- cutting edition || exit 1; \
 	done
+
+# Other seeds each time: a run that fails names its own.
+soak-simulators:
+	from=$$(date +%s) && echo "seeds from $$from on" && \
+	    CHANGES_FROM=$$from CHANGES_SEEDS=$(SOAK_LIVES) $(CARGO) test --release --locked -p sim --test changes && \
+	    LIVES_FROM=$$from LIVES_SEEDS=$(SOAK_LIVES) $(CARGO) test --release --locked -p server --lib lives
 
 soak-kills:
 	DUNLIN_KILLS=$(SOAK_KILLS) $(CARGO) test --release --locked -p dunlin --test end_to_end crashes

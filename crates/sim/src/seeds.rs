@@ -7,6 +7,13 @@ use std::process::Command;
 
 const ONE: &str = "SIM_SEED";
 
+/// `NAME_SEEDS` of them, or so many as are run always, from `NAME_FROM` on: other numbers are other runs.
+pub fn of(name: &str, always: u64) -> std::ops::Range<u64> {
+    let number = |what: &str| std::env::var(format!("{name}_{what}")).ok().and_then(|n| n.parse::<u64>().ok());
+    let from = number("FROM").unwrap_or(0);
+    from..from + number("SEEDS").unwrap_or(always)
+}
+
 /// Runs each seed; the first that panics is named, and its panic goes on.
 pub fn each(seeds: impl IntoIterator<Item = u64>, run: impl Fn(u64)) {
     let one = std::env::var(ONE).ok().and_then(|n| n.parse().ok());

@@ -587,10 +587,8 @@ const FOUND: [u64; 1] = [170_000_009];
 
 #[test]
 fn an_image_with_changes_answers_as_one_built_of_them() {
-    let seeds: u64 = std::env::var("CHANGES_SEEDS").ok().and_then(|s| s.parse().ok()).unwrap_or(40);
-    let from: u64 = std::env::var("CHANGES_FROM").ok().and_then(|s| s.parse().ok()).unwrap_or(0);
     let counts = [const { Cell::new(0) }; 11];
-    sim::seeds::each((from..from + seeds).chain(FOUND), |seed| {
+    sim::seeds::each(sim::seeds::of("CHANGES", 40).chain(FOUND), |seed| {
         let mut rng = Rng::new(seed);
         let mut twins = Twins::new(&mut rng);
         let (mut before, mut asked, mut truncated, mut naming) = (twins.names(), 0, 0, 0);

@@ -4,7 +4,7 @@
 //!
 //! Always: the image that is served, with what lies over it, has the records and gives the answers of an image built anew
 //! of what was acknowledged. After a stop: the files and the journal hold what was acknowledged, or that and one group that was
-//! being written, and that is served. `LIVES_SEEDS=N` runs more of them; `SIM_SEED=N` one.
+//! being written, and that is served. `LIVES_SEEDS=N` runs more of them, `LIVES_FROM=N` others; `SIM_SEED=N` one.
 
 #[path = "../../../store/tests/bad/mod.rs"]
 mod bad;
@@ -468,9 +468,8 @@ fn tidy(disk: &Shared) {
 
 /// What the lives of so many machines have come to.
 fn seeds(faults: DiskFaults, capacity: usize) -> Tally {
-    let seeds = std::env::var("LIVES_SEEDS").ok().and_then(|s| s.parse().ok()).unwrap_or(25);
     let tally = Cell::new(Tally::default());
-    sim::seeds::each(0..seeds, |seed| tally.set(tally.get().with(run(seed, faults, capacity))));
+    sim::seeds::each(sim::seeds::of("LIVES", 25), |seed| tally.set(tally.get().with(run(seed, faults, capacity))));
     let tally = tally.get();
     let Tally { starts, found_out, acknowledged, refused, owing, beside, folds, stops, checks } = tally;
     println!(

@@ -451,7 +451,7 @@ mod tests {
     use net::udp::RECV_BUFFER;
     use sim::message;
     use std::io::{Read, Write};
-    use std::net::{TcpStream, UdpSocket};
+    use std::net::{SocketAddr, TcpStream, UdpSocket};
     use std::path::{Path, PathBuf};
     use std::sync::atomic::AtomicUsize;
     use std::sync::{Condvar, Mutex};
@@ -690,6 +690,24 @@ mod tests {
         }
     }
 
+    fn connect(address: SocketAddr) -> TcpStream {
+        let stream = TcpStream::connect(address).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream
+    }
+
+    fn ask(mut stream: &TcpStream, packet: &[u8]) {
+        stream.write_all(&[&(packet.len() as u16).to_be_bytes(), packet].concat()).unwrap();
+    }
+
+    fn answered(mut stream: &TcpStream, id: u8) -> bool {
+        let mut len = [0; 2];
+        stream.read_exact(&mut len).unwrap();
+        let mut answer = vec![0; usize::from(u16::from_be_bytes(len))];
+        stream.read_exact(&mut answer).unwrap();
+        is_answer(&answer, id)
+    }
+
     fn udp_port() -> UdpPort {
         UdpPort::bind("127.0.0.1:0".parse().unwrap(), RECV_BUFFER).unwrap()
     }
@@ -810,29 +828,24 @@ mod tests {
         for is_tcp in [false, true] {
             let mut stage = Stage::new(if is_tcp { "over-tcp" } else { "over-udp" });
             let (port, listener) = (udp_port(), tcp::listen("127.0.0.1:0".parse().unwrap()).unwrap());
-            let (udp, address) = (Asker::of(&port), listener.local_addr().unwrap());
-            let ask = |id| match is_tcp {
-                false => {
-                    udp.send(&query(id, GOOD));
-                    assert!(is_answer(&udp.hears(), id));
+            // Connected before: to accept another one is a turn of its own.
+            let (udp, stream) = (Asker::of(&port), connect(listener.local_addr().unwrap()));
+            let is_answered = |id| {
+                if is_tcp {
+                    ask(&stream, &query(id, GOOD));
+                    return answered(&stream, id);
                 }
-                true => {
-                    let (mut stream, packet) = (TcpStream::connect(address).unwrap(), query(id, GOOD));
-                    stream.set_read_timeout(Some(PATIENCE)).unwrap();
-                    stream.write_all(&[&(packet.len() as u16).to_be_bytes()[..], &packet].concat()).unwrap();
-                    let mut answer = [0; 64];
-                    let n = stream.read(&mut answer).unwrap();
-                    assert!(is_answer(&answer[2..n], id));
-                }
+                udp.send(&query(id, GOOD));
+                is_answer(&udp.hears(), id)
             };
             stage.start(move |answering| match is_tcp {
                 false => answering.serve_udp(&[port], Some(Rank::Datagrams)),
                 true => answering.serve_tcp(&[listener], &TcpLimits::default(), Some(Rank::Streams)),
             });
-            ask(1);
+            assert!(is_answered(1));
             assert_eq!(stage.done(Cause::Publication), 0);
             stage.publish();
-            ask(2);
+            assert!(is_answered(2));
             eventually(|| stage.done(Cause::Publication) == 1);
             stage.end();
         }
@@ -844,21 +857,7 @@ mod tests {
         let listener = tcp::listen("127.0.0.1:0".parse().unwrap()).unwrap();
         let address = listener.local_addr().unwrap();
         stage.start(move |answering| answering.serve_tcp(&[listener], &TcpLimits::default(), Some(Rank::Streams)));
-        let connect = || {
-            let stream = TcpStream::connect(address).unwrap();
-            stream.set_read_timeout(Some(PATIENCE)).unwrap();
-            stream
-        };
-        let ask = |mut stream: &TcpStream, packet: &[u8]| {
-            stream.write_all(&[&(packet.len() as u16).to_be_bytes(), packet].concat()).unwrap();
-        };
-        let answered = |mut stream: &TcpStream, id: u8| {
-            let mut len = [0; 2];
-            stream.read_exact(&mut len).unwrap();
-            let mut answer = vec![0; usize::from(u16::from_be_bytes(len))];
-            stream.read_exact(&mut answer).unwrap();
-            is_answer(&answer, id)
-        };
+        let connect = || connect(address);
         let (good, bad) = (connect(), connect());
         ask(&good, &query(1, GOOD));
         assert!(answered(&good, 1));

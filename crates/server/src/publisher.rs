@@ -382,8 +382,14 @@ impl Publisher {
             Some(changed) => (changed, false),
             None => match self.anew(config, why, is_owed) {
                 Ok(changed) => (changed, true),
-                Err(complaints) if is_for_image => return Err(complaints),
-                Err(complaints) => return Err(self.lay_apart(config, wanted, !is_owed, complaints)),
+                // What a start finds changed is laid over an image of another version, too.
+                Err(complaints) if is_for_image && (why != Why::Started || !self.served.manifest.is_sound()) => {
+                    return Err(complaints);
+                }
+                Err(complaints) => {
+                    let was_tried = !is_owed && !is_for_image;
+                    return Err(self.lay_apart(config, wanted, was_tried, complaints));
+                }
             },
         };
         // What is held is in a new image as it was.

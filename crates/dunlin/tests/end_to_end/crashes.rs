@@ -1,6 +1,7 @@
 //! Ends that nobody planned: kill -9 at any moment, and disks that are full at any write.
 
 use crate::running::{Folder, Server, ZONE, at_home, command, eventually, read, text};
+use crate::versions::by_another_version;
 use std::process::{Command, Output};
 use std::time::{Duration, Instant};
 
@@ -220,27 +221,40 @@ fn a_disk_that_is_full_after_any_page_leaves_the_last_good_image() {
     assert!(failed.is_some_and(|kib: u64| kib >= 16) && said.ends_with("\n200\n"), "{said}");
 }
 
+/// Also where the image is of another version of the program, and is to be made anew.
 #[test]
 fn a_start_on_a_full_disk_serves_what_was_there_and_what_can_be_laid_over_it() {
-    let folder = Folder::new();
-    folder.configure(CONFIGURATION);
-    write_zone(&folder, 2, 200);
-    std::fs::rename(folder.0.join("example.com.zone"), folder.0.join("second")).unwrap();
-    write_zone(&folder, 1, 200);
-    folder.write("come.zone", ZONE);
-    let come = "[[zone]]\nname = \"come.example\"\nfile = \"come.zone\"\n";
-    folder.write("more.toml", &(read(&folder.0.join("dunlin.toml")) + come));
-    let script = FILL.to_string()
-        + "$DUNLIN compile -c dunlin.toml > said
-        mv second example.com.zone
-        mv more.toml dunlin.toml
-        fill 4
-        exec $DUNLIN serve -c dunlin.toml";
-    let server = Server::start_as(&folder, on_a_small_disk(&folder, &script));
-    assert_eq!(server.short(&folder, &["www.come.example"]), "192.0.2.2\n", "one that came, from the first answer on");
-    eventually("the new version", || version(&folder, &server) == expected(2));
-    let log = read(&folder.0.join("log"));
-    assert!(log.contains("the last one is served") && log.contains("no space: needs 1 MiB"), "{log}");
+    for is_of_another_version in [false, true] {
+        let folder = Folder::new();
+        folder.configure(CONFIGURATION);
+        write_zone(&folder, 2, 200);
+        std::fs::rename(folder.0.join("example.com.zone"), folder.0.join("second")).unwrap();
+        write_zone(&folder, 1, 200);
+        folder.write("come.zone", ZONE);
+        let come = "[[zone]]\nname = \"come.example\"\nfile = \"come.zone\"\n";
+        folder.write("more.toml", &(read(&folder.0.join("dunlin.toml")) + come));
+        let compiled = folder.dunlin(&["compile", "-c", "dunlin.toml"]);
+        assert_eq!(compiled.status.code(), Some(0), "{}", text(&compiled.stderr));
+        if is_of_another_version {
+            by_another_version(&folder);
+        }
+        std::fs::rename(folder.0.join("data/images"), folder.0.join("images")).unwrap();
+        let script = FILL.to_string()
+            + "cp -r images data/images
+            mv second example.com.zone
+            mv more.toml dunlin.toml
+            fill 4
+            exec $DUNLIN serve -c dunlin.toml";
+        let server = Server::start_as(&folder, on_a_small_disk(&folder, &script));
+        assert_eq!(
+            server.short(&folder, &["www.come.example"]),
+            "192.0.2.2\n",
+            "one that came, from the first answer on"
+        );
+        eventually("the new version", || version(&folder, &server) == expected(2));
+        let log = read(&folder.0.join("log"));
+        assert!(log.contains("the last one is served") && log.contains("no space: needs 1 MiB"), "{log}");
+    }
 }
 
 /// What was for some would be for everybody: of a zone that is configured no more, and of one that is read from elsewhere now.

@@ -5,7 +5,7 @@ use crate::updates::{DDNS, KEY, update};
 use std::fs;
 
 /// As if another version of the program had made the image.
-fn by_another_version(folder: &Folder) {
+pub fn by_another_version(folder: &Folder) {
     const PROGRAM_AT: usize = 24;
     const SUM_AT: usize = 128;
     let manifest = folder.0.join("data/images/zones.manifest");

@@ -34,6 +34,7 @@ const MAGIC: &[u8; 24] = b"dunlin manifest\n6\0\0\0\0\0\0\0";
 /// The program's version stands behind it.
 const PROGRAM: &str = env!("CARGO_PKG_VERSION");
 const PROGRAM_MAX: usize = 24;
+const _: () = assert!(PROGRAM.len() <= PROGRAM_MAX);
 const HEAD: usize = 136;
 const RECORD: usize = 48;
 /// Where in the head its checksum stands, and that of all that follows it.

@@ -180,7 +180,8 @@ impl Publisher {
             record(recorder, state, &library.gate, &unfit, by);
         };
         // Files of ours are as they were written for this image.
-        let is_of_all = by.wanted.is_empty() && why != Why::Fold;
+        let is_of_others = !served.manifest.is_of_this_program();
+        let is_of_all = is_of_others || by.wanted.is_empty() && why != Why::Fold;
         let is_asked = |zone: &Zone| is_of_all || zone.is_journaled() || by.wanted.contains(&zone.apex);
         let is_wanted = |zone: &Zone| is_asked(zone) && !stay.contains(&zone.apex);
         let before = Before { image: &now.image, manifest: &served.manifest };
@@ -190,7 +191,8 @@ impl Publisher {
             _ if why == Why::Damaged || !now.image.is_whole() => {
                 library.again(zones, &|_| true, seen, before, beforehand)
             }
-            Why::Forced => library.again(zones, &is_wanted, seen, before, beforehand),
+            // What another version of the program has held, or found wrong, is weighed by this one.
+            _ if why == Why::Forced || is_of_others => library.again(zones, &is_wanted, seen, before, beforehand),
             _ => library.current(zones, &is_wanted, seen, before, beforehand),
         };
         let was_laid_over = now.image.header().overlay.is_some();

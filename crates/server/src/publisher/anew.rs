@@ -18,6 +18,7 @@ use crate::update::unwritten::{Files, Shared, Wish};
 use front::Zones;
 use image::Image;
 use std::collections::HashSet;
+use std::io::ErrorKind;
 use std::sync::Arc;
 use std::time::Instant;
 use store::{Backing, Map, Stretch};
@@ -79,8 +80,9 @@ impl Publisher {
             let known = self.served.manifest.find(&zone.apex);
             !self.written.contains_key(&zone.apex) && known.is_some_and(|known| !known.is_current(&mut looks))
         };
-        let others = zones.iter().filter(|zone| zone.is_journaled()).filter(|zone| is_other(zone));
-        for zone in self.outdated(others) {
+        let others: Vec<&Zone> = zones.iter().filter(|zone| zone.is_journaled() && is_other(zone)).collect();
+        let outdated = self.outdated(others.iter().copied());
+        for zone in others.into_iter().filter(|zone| outdated.contains(&zone.apex)) {
             match self.put_right(config, zone) {
                 Ok(position) => _ = self.written.insert(zone.apex.clone(), position),
                 Err(why) => {
@@ -92,22 +94,26 @@ impl Publisher {
         stay
     }
 
-    /// Those of these zones in the place of whose file of ours somebody has put an older one, as from a backup.
-    pub(super) fn outdated<'z>(&self, zones: impl Iterator<Item = &'z Zone>) -> Vec<&'z Zone> {
+    /// Those of these zones in the place of whose file of ours somebody has put another one, as from a backup.
+    pub(super) fn outdated<'z>(&self, zones: impl Iterator<Item = &'z Zone>) -> HashSet<Box<[u8]>> {
         let manifest = &self.served.manifest;
         let is_ours = |zone: &&Zone| {
             zone.is_journaled() && manifest.find(&zone.apex).is_some_and(|known| known.file == zone.file)
         };
-        let said = zones.filter(is_ours).filter_map(|zone| Some((zone, ledger::position_of(&zone.file).ok()?)));
-        let (zones, asked): (Vec<&Zone>, Vec<_>) =
-            said.map(|(zone, position)| (zone, (zone.apex.clone(), position))).unzip();
-        if zones.is_empty() {
-            return zones;
+        let said = |zone: &Zone| match ledger::position_of(&zone.file) {
+            Ok(position) => Some((zone.apex.clone(), Some(position))),
+            Err(e) if e.kind() == ErrorKind::InvalidData => Some((zone.apex.clone(), None)),
+            // Where it is gone the zone begins anew.
+            Err(_) => None,
+        };
+        let asked: Vec<_> = zones.filter(is_ours).filter_map(said).collect();
+        if asked.is_empty() {
+            return HashSet::new();
         }
-        let are: Vec<bool> = self.press.have_done(move |_, books| {
-            asked.iter().map(|(apex, position)| books.unwritten.is_outdated(apex, *position)).collect()
-        });
-        zones.into_iter().zip(are).filter_map(|(zone, is)| is.then_some(zone)).collect()
+        self.press.have_done(move |_, books| {
+            let is_outdated = |(apex, said): &(Box<[u8]>, _)| books.unwritten.is_outdated(apex, *said);
+            asked.into_iter().filter(is_outdated).map(|(apex, _)| apex).collect()
+        })
     }
 
     /// Writes such a file anew: what is served, and what is owed, has all that its zone's updates have made. Returns which position it names then.
@@ -120,7 +126,11 @@ impl Publisher {
         let names = behind.wishes().pop().map(|wish| wish.names).unwrap_or_default();
         let doubted = now.image.doubted();
         let written = ledger::write(&config.server.data_dir, &Sound::as_known(&doubted), &zone.apex, &names, end);
-        written.map(|_| end).map_err(|e| format!("the zone {} is not written: {e}", images::name(&zone.apex)))
+        match written {
+            Ok(true) => Ok(end),
+            Ok(false) => Err(format!("the zone {} is not written: it is not served", images::name(&zone.apex))),
+            Err(e) => Err(format!("the zone {} is not written: {e}", images::name(&zone.apex))),
+        }
     }
 
     /// What is served, what these zones' files do not hold of it, and where the journal ends.

@@ -83,9 +83,8 @@ impl Publisher {
             Err(comparison::Hindrance::Roster(complaints)) => return Err(told(&complaints)),
         };
         let outdated = self.outdated(difference.anew.iter());
-        let complaints: Vec<String> = outdated.iter().filter_map(|zone| self.put_right(config, zone).err()).collect();
-        let put_right: HashSet<Box<[u8]>> = outdated.iter().map(|zone| zone.apex.clone()).collect();
-        difference.anew.retain(|zone| !put_right.contains(&zone.apex));
+        let outdated = difference.anew.extract_if(.., |zone| outdated.contains(&zone.apex));
+        let complaints: Vec<String> = outdated.filter_map(|zone| self.put_right(config, &zone).err()).collect();
         if !complaints.is_empty() && !wanted.is_empty() {
             return Err(complaints);
         }

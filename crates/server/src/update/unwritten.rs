@@ -279,10 +279,12 @@ impl Unwritten {
         self.end
     }
 
-    /// True if updates change the zone, and a file of it that names this position is older than the one that was there last.
-    pub fn is_outdated(&self, apex: &[u8], position: u64) -> bool {
+    /// True if updates change the zone, and a file of it that names this position, or none, is not the one that was there last: it is older, or names what
+    /// this journal has not come to.
+    pub fn is_outdated(&self, apex: &[u8], said: Option<u64>) -> bool {
+        let is_last = |book: &Book| said.is_some_and(|said| (book.named..=self.end.max(book.named)).contains(&said));
         let book = self.zones.get(apex).filter(|book| !book.is_left);
-        book.is_some_and(|book| position < book.named) && !self.unfit.contains_key(apex)
+        book.is_some_and(|book| !is_last(book)) && !self.unfit.contains_key(apex)
     }
 
     /// True if the zone's file does not hold all that was changed.
@@ -382,20 +384,23 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_names_an_earlier_position_than_the_last_is_an_older_one() {
+    fn a_file_that_names_no_position_between_the_last_and_the_end_is_not_the_zones() {
         let (mut unwritten, a) = (Unwritten::default(), &b"\x01a\0"[..]);
-        assert!(!unwritten.is_outdated(a, 0), "it is not ours");
+        assert!(!unwritten.is_outdated(a, Some(0)), "it is not ours");
         unwritten.add_zone(a, 3);
-        // Behind or not; the file is as it was.
+        let are = |unwritten: &Unwritten, said: [Option<u64>; 5]| said.map(|said| unwritten.is_outdated(a, said));
+        let said = [None, Some(2), Some(3), Some(9), Some(10)];
+        assert_eq!(are(&unwritten, said), [true, true, false, true, true]);
+        // Behind, its file is as it was, or was written since.
         unwritten.add(vec![wish(a, b"\x01x\x01a\0")], 9);
-        assert_eq!([2, 3, 9].map(|position| unwritten.is_outdated(a, position)), [true, false, false]);
+        assert_eq!(are(&unwritten, said), [true, true, false, false, true]);
         settle(&mut unwritten, a, 9);
-        assert_eq!([3, 9].map(|position| unwritten.is_outdated(a, position)), [true, false]);
+        assert_eq!(are(&unwritten, said), [true, true, true, false, true]);
         unwritten.add_unfit(a, 9, String::new());
-        assert!(!unwritten.is_outdated(a, 3));
+        assert_eq!(are(&unwritten, said), [false; 5]);
         unwritten.is_fit(a);
         unwritten.leave(a);
-        assert!(!unwritten.is_outdated(a, 3), "its file is another");
+        assert_eq!(are(&unwritten, said), [false; 5], "its file is another");
     }
 
     /// Few names come to many, many to few, and as many: what was changed last counts.

@@ -341,7 +341,7 @@ fn force(state: &State, zone: &str) -> Json {
         let configured = state.configured().ok()?;
         configured.roster.written.find(&apex).filter(|zone| zone.is_owned()).map(|zone| origin::stamp(zone.origin()))
     });
-    taken_in(state, &zones, seen, None, || settled(state, event))
+    taken_in(state, &zones, seen, None, || settled(state, event).0).map_or_else(bad, |facts| good("reload", facts))
 }
 
 /// Waits until the zones are served as their files say, or are known not to be: those of updates, too, where they are named, or an edit of them is held,
@@ -352,12 +352,18 @@ fn reload(state: &State, zones: Vec<String>) -> Json {
         [] => (state.edits_held(), state.configured().ok()),
         named => (named.to_vec(), None),
     };
-    let about = zones.clone();
-    taken_in(state, &of_updates, None, before.as_deref(), || {
-        let facts = reloaded(state, zones)?;
-        let without = without_updates(state, &about);
-        if without.is_empty() { Ok(facts) } else { Err(without) }
-    })
+    let (about, mut are_settled) = (zones.clone(), false);
+    let outcome = taken_in(state, &of_updates, None, before.as_deref(), || {
+        let (outcome, is) = settled(state, |done| Event::Reload { zones, done: Some(done) });
+        are_settled = is;
+        outcome
+    });
+    // Of what still comes nobody knows whether it will.
+    let without = if are_settled { without_updates(state, &about) } else { vec![] };
+    match outcome {
+        Ok(facts) if without.is_empty() => good("reload", facts),
+        outcome => bad(outcome.err().into_iter().flatten().chain(without).collect()),
+    }
 }
 
 /// Why some of these zones, or of all if none is named, take no updates though they are configured to.
@@ -391,22 +397,19 @@ fn taken_in(
     forces: Option<String>,
     before: Option<&Config>,
     work: impl FnOnce() -> Result<Json, Vec<String>>,
-) -> Json {
+) -> Result<Json, Vec<String>> {
     let serials = || zones.iter().map(|zone| serial(state, zone)).collect::<Vec<_>>();
     let serials_before = serials();
-    let facts = match work() {
-        Ok(facts) => facts,
-        Err(complaints) => return bad(complaints),
-    };
+    let facts = work()?;
     // Only now: one may be of updates since.
     let returned = before.map_or(vec![], |before| returned(state, before));
     let theirs = zones.iter().chain(returned.iter().filter(|zone| !zones.contains(zone)));
     let looks: Vec<_> = theirs.filter_map(|zone| Some((zone, look_at(state, zone, forces.clone())?))).collect();
     let held = looks.into_iter().filter_map(|(zone, look)| Some(format!("zone {zone}: {}", look.outcome().err()?)));
     match held.collect::<Vec<_>>() {
-        held if !held.is_empty() => bad(held),
-        _ if serials() != serials_before => good("reload", changed(facts)),
-        _ => good("reload", facts),
+        held if !held.is_empty() => Err(held),
+        _ if serials() != serials_before => Ok(changed(facts)),
+        _ => Ok(facts),
     }
 }
 
@@ -473,15 +476,10 @@ fn cache(state: &State, words: &[&str]) -> Json {
         .map_or_else(|why| bad(vec![why]), |facts| good("cache", facts))
 }
 
-fn reloaded(state: &State, zones: Vec<String>) -> Result<Json, Vec<String>> {
-    settled(state, |done| Event::Reload { zones, done: Some(done) })
-}
-
-/// Whoever has configured a zone to take updates sends one next, whatever is wrong with others.
-fn settled(state: &State, event: impl FnOnce(Done) -> Event) -> Result<Json, Vec<String>> {
+/// Whoever has configured a zone to take updates sends one next, whatever is wrong with others. False: some of these still come to take them.
+fn settled(state: &State, event: impl FnOnce(Done) -> Event) -> (Result<Json, Vec<String>>, bool) {
     let outcome = outcome(state, event);
-    state.intake().into_iter().for_each(Intake::settle);
-    outcome
+    (outcome, state.intake().is_none_or(Intake::settle))
 }
 
 fn answered(state: &State, key: &'static str, event: impl FnOnce(Done) -> Event) -> Json {

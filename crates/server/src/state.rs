@@ -335,7 +335,7 @@ impl State {
         }
         let lacking = hold(&self.lacking);
         let wanted = lacking.iter().filter(|(apex, _)| is_wanted(apex));
-        wanted.map(|(apex, why)| format!("the zone {} takes no updates: {why}", images::name(apex))).collect()
+        wanted.map(|(apex, why)| format!("zone {}: it takes no updates: {why}", images::name(apex))).collect()
     }
 
     /// A zone takes updates now.

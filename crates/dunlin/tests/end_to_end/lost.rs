@@ -183,7 +183,7 @@ fn a_zone_that_lacks_its_last_updates_says_so_also_where_it_comes_with_a_reload(
     folder.configure(&CONFIGURATION.replace(rules, ""));
     let server = serve(&folder);
     folder.configure(CONFIGURATION);
-    folder.refuses(&["reload"], "the zone z.example. takes no updates: ");
+    folder.refuses(&["reload"], "zone z.example.: it takes no updates: ");
     eventually("a word of it", || folder.does(&["zone", "list", "z.example"]).contains("state lacking"));
     assert!(read(&folder.0.join("log")).contains("a zone lacks its last updates"));
     assert!(add(&server, 9).contains("SERVFAIL"));

@@ -239,12 +239,12 @@ impl Intake {
         let _ = self.orders.try_send(Order::Work);
     }
 
-    /// Waits until zones that are to take updates do, for a moment: many are written down one after another.
-    pub fn settle(&self) {
+    /// Waits until zones that are to take updates do, for a moment: many are written down one after another. False: some still come to it.
+    pub fn settle(&self) -> bool {
         let (done, is_settled) = channel();
         self.request(Request::Settle { done });
         // Where it takes longer, or nobody is there any more, he has waited.
-        let _ = is_settled.recv_timeout(SETTLED_WITHIN);
+        is_settled.recv_timeout(SETTLED_WITHIN).is_ok()
     }
 
     /// Has a zone as it was at this serial, under a new one. What has changed since is looked for here, where no update waits for it, and by one at a

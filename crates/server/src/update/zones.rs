@@ -239,7 +239,7 @@ impl Updates {
     }
 
     fn tell_untaken(&self, apex: &[u8], why: &io::Error) {
-        self.state.set_lacking(apex, &format!("it takes no updates yet: {why}"));
+        self.state.set_lacking(apex, &why.to_string());
         log::error("a zone takes no updates", &[("zone", &name(apex)), ("why", why)]);
     }
 

@@ -33,7 +33,7 @@ use crate::stamp::{may_be_there, written_at};
 use crate::state::State;
 use crate::update::ahead::Made;
 use crate::update::digest;
-use crate::update::intake::{Intake, Until};
+use crate::update::intake::{Intake, Unmade, Until};
 use crate::update::ledger;
 use crate::update::owing::UNSERVED;
 use crate::zonetext::reading::Stock;
@@ -294,14 +294,20 @@ impl Scribe {
             Ok(None) => _ = self.misses.remove(&fingerprint_of(apex)),
             Ok(Some(diff)) => {
                 let made = Made::of(apex, diff, history::by_digest());
-                if self.intake.change(made, Until::Durable).is_ok() {
-                    self.misses.remove(&fingerprint_of(apex));
-                    return log::debug("a zone has a new digest", &[("zone", &zone)]);
-                }
-                let misses = self.misses.entry(fingerprint_of(apex)).or_default();
-                *misses += 1;
-                if *misses == MISSES_TOLD {
-                    log::warn("a zone has no new digest", &[("zone", &zone), ("why", &CHANGES_ON)]);
+                match self.intake.change(made, Until::Durable) {
+                    Ok(_) => {
+                        self.misses.remove(&fingerprint_of(apex));
+                        return log::debug("a zone has a new digest", &[("zone", &zone)]);
+                    }
+                    Err(Unmade::Misfit) => {
+                        let misses = self.misses.entry(fingerprint_of(apex)).or_default();
+                        *misses += 1;
+                        if *misses == MISSES_TOLD {
+                            log::warn("a zone has no new digest", &[("zone", &zone), ("why", &CHANGES_ON)]);
+                        }
+                    }
+                    // What hinders that hinders all updates, and is told of.
+                    Err(_) => {}
                 }
                 // It has changed meanwhile: where that goes on and on, making digests must not be all that is done.
                 let took = net::sched::usage().since(&before).ran;

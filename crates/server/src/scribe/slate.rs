@@ -172,21 +172,19 @@ pub enum What {
 }
 
 impl Slate {
-    /// These of the zones that updates own are followed from now on. The files of those that are new here are looked at once.
+    /// These of the zones that updates own are followed from now on. The files of those that are new here, or have another file or time, are looked at once.
     pub fn follow(&self, zones: &[Zone], guards: Option<Guards>, now: Instant) {
         let mut held = self.hold();
         let entries = &mut *held;
         let mut before = std::mem::take(&mut entries.zones);
         for zone in zones.iter().filter(|zone| zone.is_owned()) {
-            match before.remove(&zone.apex) {
-                None => entries.looks.put(&zone.apex, now),
-                Some(followed) if followed.file != zone.origin() => {
-                    entries.left.push((now + REST, zone.apex.clone(), followed.file));
-                }
-                // Its file may be behind already.
-                Some(followed) if followed.every != zone.write_back => entries.looks.put(&zone.apex, now),
-                Some(_) => {}
+            let was = before.remove(&zone.apex);
+            // Its file may be behind already.
+            if !was.as_ref().is_some_and(|was| was.file == zone.origin() && was.every == zone.write_back) {
+                entries.looks.put(&zone.apex, now);
             }
+            let left = was.filter(|was| was.file != zone.origin());
+            entries.left.extend(left.map(|was| (now + REST, zone.apex.clone(), was.file)));
             let guards = guards.filter(|_| zone.is_guarded);
             let followed = Followed { file: zone.origin().into(), every: zone.write_back, guards };
             entries.zones.insert(zone.apex.clone(), followed);
@@ -587,10 +585,16 @@ mod tests {
         assert_eq!([slate.next(), slate.next()].map(|task| task.unwrap().apex), [A.into(), B.into()]);
         slate.note([A, B].into_iter(), start);
         let moved = Zone { origin: Some("g".into()), ..zone(A, MINUTE) };
-        slate.follow(&[moved], None, start);
-        assert_eq!(slate.hold().take(start), None);
-        let task = slate.hold().take(start + MINUTE).unwrap();
-        assert_eq!((&*task.apex, &*task.file), (A, Path::new("g")));
-        assert_eq!(slate.hold().take(start + MINUTE), None, "B is not written back any more");
+        slate.follow(&[moved.clone()], None, start);
+        let take = |at| slate.hold().take(at).map(|task| (task.apex.to_vec(), task.file, task.what));
+        let of_a = |what| Some((A.to_vec(), PathBuf::from("g"), what));
+        assert_eq!(take(start), of_a(What::Look), "its file is another");
+        assert_eq!(take(start), None);
+        assert_eq!(take(start + MINUTE), of_a(What::Write));
+        assert_eq!(take(start + MINUTE), None, "B is not written back any more");
+        slate.follow(&[moved.clone()], None, start);
+        assert_eq!(take(start), None, "nothing is another");
+        slate.follow(&[Zone { write_back: Some(2 * MINUTE), ..moved }], None, start);
+        assert_eq!(take(start), of_a(What::Look), "its time is another: it may be behind");
     }
 }

@@ -145,10 +145,10 @@ struct Zone {
     unserved: Option<u32>,
     /// No primary has that any more, as far as they say: what comes under its number is another one.
     is_taken_back: bool,
-    /// In this round: who has what is served, while the others are asked whether they have the one that is not; and how many have said that they have
+    /// In this round: who has what is served, while the others are asked whether they have the one that is not; and which have said that they have
     /// another one. Who refuses, or fails, may have it: he may be starting.
     has_served: Option<PrimaryId>,
-    without: usize,
+    without: Vec<PrimaryId>,
     /// None has: what is served is fetched once more, to lie where the other one lies.
     is_had_again: bool,
     /// From when on its time counts: since a primary had it; or since it is here, if none was asked.
@@ -275,7 +275,7 @@ impl Refresher {
             unserved: None,
             is_taken_back: false,
             has_served: None,
-            without: 0,
+            without: Vec::new(),
             is_had_again: false,
             // What is there and was never asked for counts from now on.
             refreshed: refreshed.or(served.map(|_| now)),
@@ -332,7 +332,7 @@ impl Refresher {
         let Some(zone) = self.zones.get_mut(&id) else { return };
         let at = zone.primary().and_then(|now| primaries.iter().position(|primary| *primary == now));
         (zone.primaries, zone.at, zone.begins_at, zone.tried) = (primaries, at.unwrap_or(0), 0, 0);
-        (zone.has_served, zone.without) = (None, 0);
+        (zone.has_served, zone.without) = (None, Vec::new());
         if zone.phase == Phase::Waiting {
             zone.at = 0;
         }
@@ -465,7 +465,7 @@ impl Refresher {
         self.expire(now, id);
         if let Some(zone) = self.zones.get_mut(&id).filter(|zone| zone.phase == Phase::Waiting && zone.next <= now) {
             (zone.tried, zone.began, zone.again, zone.waits, zone.was_begun) = (0, now, false, false, false);
-            (zone.has_served, zone.without) = (None, 0);
+            (zone.has_served, zone.without) = (None, Vec::new());
             self.go_on(now, random, id);
         }
         self.set_deadline(id);
@@ -498,7 +498,7 @@ impl Refresher {
         }
         match zone.has_served.take().filter(|primary| zone.primaries.contains(primary)) {
             // Who says nothing may have it.
-            Some(primary) if zone.without >= all && self.fetches.may_try(now, primary) => {
+            Some(primary) if zone.without.len() >= all && self.fetches.may_try(now, primary) => {
                 zone.at = zone.primaries.iter().position(|p| *p == primary).unwrap_or(zone.at);
                 (zone.is_taken_back, zone.is_had_again) = (true, true);
                 (zone.phase, zone.has_place) = (Phase::Fetching, false);
@@ -513,9 +513,9 @@ impl Refresher {
     fn look_further(&mut self, now: Ms, random: u32, id: ZoneId, primary: PrimaryId) {
         self.confirm(now, id);
         let Some(zone) = self.zones.get_mut(&id) else { return };
+        let serial = zone.served();
         zone.has_served.get_or_insert(primary);
-        zone.without += 1;
-        self.fail(now, random, id);
+        self.lacks(now, random, id, serial);
         self.set_deadline(id);
     }
 
@@ -556,7 +556,9 @@ impl Refresher {
             }
             (Asked::Useless(_), _) => self.fail(now, random, id),
             (Asked::Serial(serial), Some(known)) if serial == known => self.is_fresh(now, random, id),
-            (Asked::Serial(serial), Some(known)) if !is_newer(serial, known) => self.lacks(now, random, id, serial),
+            (Asked::Serial(serial), Some(known)) if !is_newer(serial, known) => {
+                self.lacks(now, random, id, Some(serial))
+            }
             (Asked::Serial(_) | Asked::Unknown, _) if self.fetches.may_try(now, primary) => {
                 (zone.phase, zone.has_place) = (Phase::Fetching, false);
                 self.fetches.join(primary, id);
@@ -584,7 +586,7 @@ impl Refresher {
         match fetched {
             Fetched::Whole(_) => (zone.phase, zone.is_wanted, zone.is_taken_back) = (Phase::Laying, false, false),
             Fetched::NotNewer(serial) if zone.known() == Some(serial) => self.is_fresh(now, random, id),
-            Fetched::NotNewer(serial) => self.lacks(now, random, id, serial),
+            Fetched::NotNewer(serial) => self.lacks(now, random, id, Some(serial)),
             Fetched::Useless(Useless::Answers) => self.fail(now, random, id),
             Fetched::Useless(Useless::Silent) => {
                 zone.hope(&mut self.fetches, primary, id);
@@ -661,9 +663,11 @@ impl Refresher {
     }
 
     /// The same of one that says which version it has: no newer one. It may be the one that is not served.
-    fn lacks(&mut self, now: Ms, random: u32, id: ZoneId, serial: u32) {
+    fn lacks(&mut self, now: Ms, random: u32, id: ZoneId, serial: Option<u32>) {
         let Some(zone) = self.zones.get_mut(&id) else { return };
-        zone.without += usize::from(zone.unserved != Some(serial));
+        // Over TCP one may say it once more.
+        let primary = zone.primary().filter(|primary| zone.unserved != serial && !zone.without.contains(primary));
+        zone.without.extend(primary);
         self.fail(now, random, id);
     }
 

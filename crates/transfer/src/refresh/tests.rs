@@ -256,6 +256,16 @@ fn one_was_taken_back_if_no_primary_has_it() {
         assert_eq!(desk.asked(zone, 4, Asked::Serial(serials[1])).last(), Some(&refreshed), "{serials:?}");
         assert_eq!(desk.refresher.standing(zone).unwrap().unserved, Some(3));
     }
+    // Over TCP one says it once more, and counts once.
+    let (mut desk, zone) = with_unserved(&[3, 4], 9);
+    let other = desk.add(&[3], Some(SERVED), None);
+    desk.next();
+    desk.asked(zone, 3, Asked::Serial(5));
+    desk.asked(other, 3, SILENT);
+    assert_eq!(desk.asked(zone, 4, REFUSED), [fetch(zone, 3, Some(9))]);
+    let actions = desk.fetched(zone, 3, Fetched::NotNewer(5));
+    assert!(matches!(actions.last(), Some(Action::Refreshed { .. })), "{actions:?}");
+    assert_eq!(desk.refresher.standing(zone).unwrap().unserved, Some(9));
     // Somebody forces it meanwhile: what the first one has says nothing of it.
     let (mut desk, zone) = with_unserved(&[3, 4], 9);
     desk.asked(zone, 3, Asked::Serial(5));

@@ -805,21 +805,22 @@ mod tests {
         std::thread::spawn(move || stall::watch(all, clock, stacks, |_| {}));
         client.send(&query(1, GOOD));
         assert!(is_answer(&client.hears(), 1));
-        assert!(stage.told().starts_with("{\"stalls\":0,"), "{}", stage.told());
         client.send(&query(2, STALLED));
-        // While it lasts; and of which function is no matter here.
+        // While it lasts; and of which function is no matter here. A busy machine may bring about others.
         let has_stack = |told: &str| told.contains("\"stack\":[\"");
         let under_way = |told: &str| told.split_once("\"under_way\":").unwrap().1.to_string();
         eventually(|| has_stack(&under_way(&stage.told())));
         stage.gate.open();
         assert_eq!(client.hears()[1], 2);
-        eventually(|| stage.told().starts_with("{\"stalls\":1,"));
-        let told = stage.told();
-        let latest = told.split_once("\"latest\":").unwrap().1.split_once("\"latest_over_2ms\":").unwrap().0;
-        assert!(latest.contains("\"mostly\":\"answer\"") && has_stack(latest), "{told}");
+        let latest = |told: &str| {
+            let latest = told.split_once("\"latest\":").unwrap().1.split_once("\"latest_over_2ms\":").unwrap().0;
+            latest.split("\"at\":").any(|one| one.contains("\"mostly\":\"answer\"") && has_stack(one))
+        };
+        eventually(|| latest(&stage.told()));
         let mut metrics = String::new();
         stall::metrics(&mut metrics, &[Arc::clone(&stage.turns)]);
-        assert!(metrics.contains("\ndunlin_stalls_total 1\n"), "{metrics}");
+        let count = metrics.split_once("\ndunlin_stalls_total ").unwrap().1.split_once('\n').unwrap().0;
+        assert!(count.parse::<u64>().unwrap() >= 1, "{metrics}");
         stage.end();
     }
 

@@ -18,6 +18,7 @@ use server::json::Json;
 use server::run::stand_in;
 use server::update::ledger;
 use server::zonetext::findings::{self, Findings};
+use std::collections::BTreeSet;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
@@ -162,13 +163,16 @@ pub fn compile(args: &Compile) -> Exit {
     last.iter().for_each(|last| recorder.follow(last.shelved.manifest.history()));
     let beforehand = Beforehand { recorder: &mut recorder, note: &mut noting(&library) };
     let found = current(&library, &zones, &seen, last, beforehand, args.json);
-    // The start that maps this image does not see it any more.
-    for (apex, _) in library.gate.take_unnumbered().into_iter().filter(|(_, is_unnumbered)| *is_unnumbered) {
-        remark(format_args!("warning: zone {}: it was edited without a new serial\n", images::name(&apex)));
-    }
     match found {
         Ok(shelved) => match library.note_admitted(shelved.manifest.image(), &Admitted::of(&config)) {
-            Ok(()) => tell(args, &shelved),
+            Ok(()) => {
+                // The start that maps this image does not see it any more.
+                let unnumbered = library.gate.take_unnumbered().into_iter().filter(|(_, is_unnumbered)| *is_unnumbered);
+                for apex in unnumbered.map(|(apex, _)| apex).collect::<BTreeSet<_>>() {
+                    remark(format_args!("warning: zone {}: it was edited without a new serial\n", images::name(&apex)));
+                }
+                tell(args, &shelved)
+            }
             Err(e) => could_not(e),
         },
         Err(e) => could_not(e),

@@ -453,10 +453,12 @@ impl Server {
             asked.extend(questions.iter().map(query));
         }
         // Through an alias BIND leads nobody who asks for a KEY, others do: that is no matter of updates.
-        let has_key =
-            |reply: &Reply| reply.message().is_some_and(|m| m.answer.iter().any(|r| r.rtype == number("KEY")));
+        let has_none = |reply: &Reply| {
+            let Some(m) = reply.message() else { return false };
+            matches!(m.rcode, 0 | 3) && m.answer.iter().all(|r| r.rtype != number("KEY"))
+        };
         let line = |(&(name, rtype), reply): (&(&str, &str), &Reply)| {
-            let is_none = rtype == "KEY" && !has_key(reply);
+            let is_none = rtype == "KEY" && has_none(reply);
             format!("{name} {rtype}: {}\n", if is_none { "none".to_string() } else { text(reply) })
         };
         let replies = ask::all(self.address, &asked);

@@ -393,6 +393,7 @@ impl Entries {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::slice;
     use std::sync::mpsc::channel;
     use transfer::allow::{Rule, Rules};
 
@@ -585,14 +586,14 @@ mod tests {
         assert_eq!([slate.next(), slate.next()].map(|task| task.unwrap().apex), [A.into(), B.into()]);
         slate.note([A, B].into_iter(), start);
         let moved = Zone { origin: Some("g".into()), ..zone(A, MINUTE) };
-        slate.follow(&[moved.clone()], None, start);
+        slate.follow(slice::from_ref(&moved), None, start);
         let take = |at| slate.hold().take(at).map(|task| (task.apex.to_vec(), task.file, task.what));
         let of_a = |what| Some((A.to_vec(), PathBuf::from("g"), what));
         assert_eq!(take(start), of_a(What::Look), "its file is another");
         assert_eq!(take(start), None);
         assert_eq!(take(start + MINUTE), of_a(What::Write));
         assert_eq!(take(start + MINUTE), None, "B is not written back any more");
-        slate.follow(&[moved.clone()], None, start);
+        slate.follow(slice::from_ref(&moved), None, start);
         assert_eq!(take(start), None, "nothing is another");
         slate.follow(&[Zone { write_back: Some(2 * MINUTE), ..moved }], None, start);
         assert_eq!(take(start), of_a(What::Look), "its time is another: it may be behind");

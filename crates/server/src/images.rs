@@ -282,6 +282,7 @@ impl Library {
         before: Before<'_>,
         beforehand: Beforehand<'_>,
     ) -> io::Result<Shelved> {
+        self.make_folder()?;
         let history = beforehand.recorder.position();
         let kept = as_served(zones.iter().filter(|zone| !wanted(zone)), before, wanted, Unasked::ThatChanged);
         self.shelve(build(zones, self, Some(before), wanted, kept), history, seen, beforehand)

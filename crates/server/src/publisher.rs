@@ -383,12 +383,11 @@ impl Publisher {
             None => match self.anew(config, why, is_owed) {
                 Ok(changed) => (changed, true),
                 // What a start finds changed is laid over an image of another version, too.
-                Err(complaints) if is_for_image && (why != Why::Started || !self.served.manifest.is_sound()) => {
+                Err(complaints) if is_for_image && !(why == Why::Started && self.served.manifest.is_sound()) => {
                     return Err(complaints);
                 }
                 Err(complaints) => {
-                    let was_tried = !is_owed && !is_for_image;
-                    return Err(self.lay_apart(config, wanted, was_tried, complaints));
+                    return Err(self.lay_apart(config, wanted, !is_owed && !is_for_image, complaints));
                 }
             },
         };

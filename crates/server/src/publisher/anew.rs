@@ -191,8 +191,13 @@ impl Publisher {
         };
         // Files of ours are as they were written for this image.
         let is_of_others = !served.manifest.is_of_this_program();
-        let is_of_all = is_of_others || by.wanted.is_empty() && why != Why::Fold;
-        let is_asked = |zone: &Zone| is_of_all || zone.is_journaled() || by.wanted.contains(&zone.apex);
+        let is_as_ever = |zone: &Zone| {
+            let known = served.manifest.find(&zone.apex).filter(|known| known.file == zone.file);
+            known.is_some_and(|known| known.is_current(&mut Looks::default()))
+        };
+        let is_asked = |zone: &Zone| {
+            is_of_all || zone.is_journaled() || by.wanted.contains(&zone.apex) || is_of_others && is_as_ever(zone)
+        };
         let is_wanted = |zone: &Zone| is_asked(zone) && !stay.contains(&zone.apex);
         let before = Before { image: &now.image, manifest: &served.manifest };
         let beforehand = Beforehand { recorder, note: &mut note };

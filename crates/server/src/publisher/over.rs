@@ -51,7 +51,8 @@ impl Publisher {
         if self.forsakes(config) {
             return complaints;
         }
-        let Ok(Some(difference)) = self.difference(config, wanted) else { return complaints };
+        let difference = self.difference(config, wanted).ok().flatten().filter(|difference| !difference.is_empty());
+        let Some(difference) = difference else { return complaints };
         let (mut parts, mut left) = (vec![difference], Apexes::new());
         while let Some(part) = parts.pop() {
             if std::mem::take(&mut was_tried) || !self.lay_those(config, &part, None) {

@@ -120,7 +120,7 @@ impl Publisher {
     pub(super) fn put_right(&self, config: &Config, zone: &Zone) -> Result<u64, String> {
         let facts: [(&str, &dyn std::fmt::Display); 2] =
             [("zone", &images::name(&zone.apex)), ("file", &zone.file.display())];
-        log::warn("a file in data-dir is older than what its zone's updates have made, and is written anew", &facts);
+        log::warn("a file in data-dir is not what its zone's updates have made, and is written anew", &facts);
         let apex = zone.apex.clone();
         let (now, behind, end) = self.behind(move |behind| *behind == *apex);
         let names = behind.wishes().pop().map(|wish| wish.names).unwrap_or_default();
@@ -190,6 +190,8 @@ impl Publisher {
             record(recorder, state, &library.gate, &unfit, by);
         };
         // Files of ours are as they were written for this image.
+        let is_of_all = by.wanted.is_empty() && why != Why::Fold;
+        // What another version of the program has made of a file is made anew of it; what somebody has changed since waits until he asks for it.
         let is_of_others = !served.manifest.is_of_this_program();
         let is_as_ever = |zone: &Zone| {
             let known = served.manifest.find(&zone.apex).filter(|known| known.file == zone.file);

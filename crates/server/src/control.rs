@@ -15,6 +15,7 @@ use crate::images::name;
 use crate::json::Json;
 use crate::kept::Order;
 use crate::log;
+use crate::publisher::press::{Books, Press};
 use crate::scribe::slate::{Slate, Taken};
 use crate::scribe::{self, origin};
 use crate::secondaries::{Note, Secondaries};
@@ -341,7 +342,7 @@ fn force(state: &State, zone: &str) -> Json {
         let configured = state.configured().ok()?;
         configured.roster.written.find(&apex).filter(|zone| zone.is_owned()).map(|zone| origin::stamp(zone.origin()))
     });
-    taken_in(state, &zones, seen, None, || settled(state, event).0).map_or_else(bad, |facts| good("reload", facts))
+    taken_in(state, &zones, seen, None, || settled(state, event)).map_or_else(bad, |facts| good("reload", facts))
 }
 
 /// Waits until the zones are served as their files say, or are known not to be: those of updates, too, where they are named, or an edit of them is held,
@@ -352,14 +353,9 @@ fn reload(state: &State, zones: Vec<String>) -> Json {
         [] => (state.edits_held(), state.configured().ok()),
         named => (named.to_vec(), None),
     };
-    let (about, mut are_settled) = (zones.clone(), false);
-    let outcome = taken_in(state, &of_updates, None, before.as_deref(), || {
-        let (outcome, is) = settled(state, |done| Event::Reload { zones, done: Some(done) });
-        are_settled = is;
-        outcome
-    });
-    // Of what still comes nobody knows whether it will.
-    let without = if are_settled { without_updates(state, &about) } else { vec![] };
+    let event = |done| Event::Reload { zones: zones.clone(), done: Some(done) };
+    let outcome = taken_in(state, &of_updates, None, before.as_deref(), || settled(state, event));
+    let without = without_updates(state, &zones);
     match outcome {
         Ok(facts) if without.is_empty() => good("reload", facts),
         outcome => bad(outcome.err().into_iter().flatten().chain(without).collect()),
@@ -372,7 +368,22 @@ fn without_updates(state: &State, zones: &[String]) -> Vec<String> {
     let is_about = |apex: &[u8]| zones.is_empty() || named.contains(apex);
     let are_to_take =
         |config: Arc<Config>| config.roster.written.iter().any(|zone| zone.is_owned() && is_about(&zone.apex));
-    if state.configured().is_ok_and(are_to_take) { state.without_updates(is_about) } else { vec![] }
+    if !state.configured().is_ok_and(are_to_take) {
+        return vec![];
+    }
+    if let Some(why) = state.no_updates() {
+        return vec![format!("no zone takes updates: {why}")];
+    }
+    let lacking = state.why_lacking(is_about);
+    // Where it is tried once more the reason is that of the last time.
+    let apexes: Vec<Box<[u8]>> = lacking.keys().cloned().collect();
+    let are_tried = move |_: &Press, books: &mut Books| {
+        apexes.into_iter().filter(|apex| books.novices.is_under_way(apex)).collect::<HashSet<_>>()
+    };
+    let press = state.press.as_ref().filter(|_| !lacking.is_empty());
+    let tried = press.and_then(|press| press.have_done_soon(are_tried)).unwrap_or_default();
+    let others = lacking.iter().filter(|(apex, _)| !tried.contains(*apex));
+    others.map(|(apex, why)| format!("zone {}: it takes no updates: {why}", name(apex))).collect()
 }
 
 /// Of so many zones that come to their updates with a reload it is known whether they come back.
@@ -476,10 +487,11 @@ fn cache(state: &State, words: &[&str]) -> Json {
         .map_or_else(|why| bad(vec![why]), |facts| good("cache", facts))
 }
 
-/// Whoever has configured a zone to take updates sends one next, whatever is wrong with others. False: some of these still come to take them.
-fn settled(state: &State, event: impl FnOnce(Done) -> Event) -> (Result<Json, Vec<String>>, bool) {
+/// Whoever has configured a zone to take updates sends one next, whatever is wrong with others.
+fn settled(state: &State, event: impl FnOnce(Done) -> Event) -> Result<Json, Vec<String>> {
     let outcome = outcome(state, event);
-    (outcome, state.intake().is_none_or(Intake::settle))
+    state.intake().into_iter().for_each(Intake::settle);
+    outcome
 }
 
 fn answered(state: &State, key: &'static str, event: impl FnOnce(Done) -> Event) -> Json {

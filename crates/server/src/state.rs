@@ -329,13 +329,12 @@ impl State {
     }
 
     /// Why these of the zones that are to take updates take none.
-    pub fn without_updates(&self, is_wanted: impl Fn(&[u8]) -> bool) -> Vec<String> {
-        if let Some(why) = self.no_updates() {
-            return vec![format!("no zone takes updates: {why}")];
-        }
-        let lacking = hold(&self.lacking);
-        let wanted = lacking.iter().filter(|(apex, _)| is_wanted(apex));
-        wanted.map(|(apex, why)| format!("zone {}: it takes no updates: {why}", images::name(apex))).collect()
+    pub fn why_lacking(&self, is_wanted: impl Fn(&[u8]) -> bool) -> Reasons {
+        hold(&self.lacking)
+            .iter()
+            .filter(|(apex, _)| is_wanted(apex))
+            .map(|(a, why)| (a.clone(), why.clone()))
+            .collect()
     }
 
     /// A zone takes updates now.
@@ -373,7 +372,7 @@ impl State {
         hold(&self.no_new_image).clone()
     }
 
-    fn no_updates(&self) -> Option<String> {
+    pub fn no_updates(&self) -> Option<String> {
         self.writing.hangs().or_else(|| hold(&self.no_updates).clone())
     }
 

@@ -239,12 +239,12 @@ impl Intake {
         let _ = self.orders.try_send(Order::Work);
     }
 
-    /// Waits until zones that are to take updates do, for a moment: many are written down one after another. False: some still come to it.
-    pub fn settle(&self) -> bool {
+    /// Waits until zones that are to take updates do, for a moment: many are written down one after another.
+    pub fn settle(&self) {
         let (done, is_settled) = channel();
         self.request(Request::Settle { done });
         // Where it takes longer, or nobody is there any more, he has waited.
-        is_settled.recv_timeout(SETTLED_WITHIN).is_ok()
+        let _ = is_settled.recv_timeout(SETTLED_WITHIN);
     }
 
     /// Has a zone as it was at this serial, under a new one. What has changed since is looked for here, where no update waits for it, and by one at a

@@ -195,6 +195,11 @@ impl Novices {
         self.zones.values().any(|waiting| !waiting.is_stuck)
     }
 
+    /// The same of this one.
+    pub fn is_under_way(&self, apex: &[u8]) -> bool {
+        self.zones.get(apex).is_some_and(|waiting| !waiting.is_stuck)
+    }
+
     /// It has been written down: that is what it is to be read from.
     pub fn move_to(&mut self, apex: &[u8], file: PathBuf) {
         if let Some(waiting) = self.zones.get_mut(apex) {

@@ -164,17 +164,17 @@ pub fn compile(args: &Compile) -> Exit {
     let beforehand = Beforehand { recorder: &mut recorder, note: &mut noting(&library) };
     let found = current(&library, &zones, &seen, last, beforehand, args.json);
     match found {
-        Ok(shelved) => match library.note_admitted(shelved.manifest.image(), &Admitted::of(&config)) {
-            Ok(()) => {
-                // The start that maps this image does not see it any more.
-                let unnumbered = library.gate.take_unnumbered().into_iter().filter(|(_, is_unnumbered)| *is_unnumbered);
-                for apex in unnumbered.map(|(apex, _)| apex).collect::<BTreeSet<_>>() {
-                    remark(format_args!("warning: zone {}: it was edited without a new serial\n", images::name(&apex)));
-                }
-                tell(args, &shelved)
+        Ok(shelved) => {
+            // The start that maps this image does not see it any more.
+            let unnumbered = library.gate.take_unnumbered().into_iter().filter(|(_, is_unnumbered)| *is_unnumbered);
+            for apex in unnumbered.map(|(apex, _)| apex).collect::<BTreeSet<_>>() {
+                remark(format_args!("warning: zone {}: it was edited without a new serial\n", images::name(&apex)));
             }
-            Err(e) => could_not(e),
-        },
+            match library.note_admitted(shelved.manifest.image(), &Admitted::of(&config)) {
+                Ok(()) => tell(args, &shelved),
+                Err(e) => could_not(e),
+            }
+        }
         Err(e) => could_not(e),
     }
 }

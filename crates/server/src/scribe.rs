@@ -306,7 +306,7 @@ impl Scribe {
                             log::warn("a zone has no new digest", &[("zone", &zone), ("why", &CHANGES_ON)]);
                         }
                     }
-                    // What hinders that hinders all updates, and is told of.
+                    // What hinders that hinders updates, too, and is told of.
                     Err(_) => {}
                 }
                 // It has changed meanwhile: where that goes on and on, making digests must not be all that is done.

@@ -145,6 +145,14 @@ impl Stage {
         Stage { folder, shared, counters, made, desk, gate, turns, mailbox, thread: None }
     }
 
+    /// One that answers datagrams, and somebody who asks.
+    fn over_udp(name: &str) -> (Stage, Asker) {
+        let (mut stage, port) = (Stage::new(name), udp_port());
+        let client = Asker::of(&port);
+        stage.start(move |answering| answering.serve_udp(&[port], Some(Rank::Datagrams)));
+        (stage, client)
+    }
+
     fn zones(folder: &Path) -> Zones<Stretch> {
         let folders = Folders { data: folder.into(), runtime: folder.into() };
         let config = without_file(&folders, Some(&folder.join("zones")));
@@ -323,10 +331,7 @@ fn update(id: u8) -> Vec<u8> {
 
 #[test]
 fn a_datagram_may_be_answered_later_and_others_meanwhile() {
-    let mut stage = Stage::new("later-udp");
-    let port = udp_port();
-    let client = Asker::of(&port);
-    stage.start(move |answering| answering.serve_udp(&[port], Some(Rank::Datagrams)));
+    let (stage, client) = Stage::over_udp("later-udp");
     client.send(&update(1));
     client.send(&query(2, GOOD));
     assert!(is_answer(&client.hears(), 2));
@@ -354,10 +359,7 @@ fn a_datagram_may_be_answered_later_and_others_meanwhile() {
 /// By a thread that is watched as the server watches its own.
 #[test]
 fn a_thread_that_does_not_come_to_an_end_is_told_of_with_where_it_is() {
-    let mut stage = Stage::new("stalled");
-    let port = udp_port();
-    let client = Asker::of(&port);
-    stage.start(move |answering| answering.serve_udp(&[port], Some(Rank::Datagrams)));
+    let (stage, client) = Stage::over_udp("stalled");
     let (all, clock) = (vec![Arc::clone(&stage.turns)], stage.shared.clock);
     let stacks = net::stack::Stacks::new(1).unwrap();
     std::thread::spawn(move || stall::watch(all, clock, stacks, |_| {}));

@@ -18,7 +18,7 @@ use crate::update::unwritten::{Files, Shared, Wish};
 use front::Zones;
 use image::Image;
 use std::collections::HashSet;
-use std::io::ErrorKind;
+use std::io::{Error, ErrorKind};
 use std::sync::Arc;
 use std::time::Instant;
 use store::{Backing, Map, Stretch};
@@ -126,11 +126,9 @@ impl Publisher {
         let names = behind.wishes().pop().map(|wish| wish.names).unwrap_or_default();
         let doubted = now.image.doubted();
         let written = ledger::write(&config.server.data_dir, &Sound::as_known(&doubted), &zone.apex, &names, end);
-        match written {
-            Ok(true) => Ok(end),
-            Ok(false) => Err(format!("the zone {} is not written: it is not served", images::name(&zone.apex))),
-            Err(e) => Err(format!("the zone {} is not written: {e}", images::name(&zone.apex))),
-        }
+        let written =
+            written.and_then(|is_served| is_served.then_some(end).ok_or_else(|| Error::other("it is not served")));
+        written.map_err(|e| format!("the zone {} is not written: {e}", images::name(&zone.apex)))
     }
 
     /// What is served, what these zones' files do not hold of it, and where the journal ends.

@@ -89,7 +89,7 @@ soak-properties:
 soak-simulators:
 	from=$$(date +%s) && echo "seeds from $$from on" && \
 	    CHANGES_FROM=$$from CHANGES_SEEDS=$(SOAK_LIVES) $(CARGO) test --release --locked -p sim --test changes && \
-	    LIVES_FROM=$$from LIVES_SEEDS=$(SOAK_LIVES) $(CARGO) test --release --locked -p server --lib lives
+	    LIVES_FROM=$$from LIVES_SEEDS=$(SOAK_LIVES) STEPS_FROM=$$from STEPS_SEEDS=20 $(CARGO) test --release --locked -p server --lib lives
 
 soak-kills:
 	DUNLIN_KILLS=$(SOAK_KILLS) $(CARGO) test --release --locked -p dunlin --test end_to_end crashes

@@ -147,8 +147,7 @@ impl Publisher {
         if let Err(e) = &background {
             log::warn("the background thread competes with answering threads", &[("why", e)]);
         }
-        self.record();
-        self.warm();
+        self.begin();
         let mut has_worked = true;
         let mut ahead = None;
         loop {
@@ -189,12 +188,18 @@ impl Publisher {
         }
     }
 
+    /// What a start serves is kept, and nobody waits for a page of it.
+    pub(crate) fn begin(&mut self) {
+        self.record();
+        self.warm();
+    }
+
     /// How long to wait before a fold.
     fn pause(&self) -> Option<Duration> {
         self.folding.pause(self.served.manifest.image().size, Instant::now())
     }
 
-    fn on_job(&mut self, mut job: Job) {
+    pub(crate) fn on_job(&mut self, mut job: Job) {
         job.after.iter().for_each(|after| _ = after.recv());
         let is_served =
             |name: &String| crate::config::apex(name).is_ok_and(|apex| self.served.manifest.find(&apex).is_some());

@@ -23,7 +23,7 @@
 //! ```
 
 mod cookies;
-mod first;
+pub(crate) mod first;
 mod handed;
 mod ownership;
 mod sockets;

@@ -4,7 +4,8 @@ use crate::source::words;
 use crate::tree;
 
 /// Files, or folders with all files below them.
-const LISTED: &[&str] = &["crates/net/src/", "crates/store/src/", "crates/wire/src/cpu.rs"];
+const LISTED: &[&str] =
+    &["crates/net/src/", "crates/server/src/update/lives/machine.rs", "crates/store/src/", "crates/wire/src/cpu.rs"];
 
 #[test]
 fn unsafe_stands_only_in_listed_files() {

@@ -261,6 +261,7 @@ impl Others {
 struct Life {
     config: Arc<Config>,
     publisher: Publisher,
+    state: Arc<State>,
     press: Arc<Press>,
     others: Rc<Others>,
     releaser: ledger::Releaser,
@@ -308,8 +309,9 @@ impl Life {
         };
         let (updates, rng) = (RefCell::new(updates), RefCell::new(Rng::new(rng.number())));
         let others = Rc::new(Others { updates, rng, model: Rc::clone(model) });
-        let publisher = Publisher::new(library, Arc::clone(&press), shared, state, vec![], serving, recorder);
-        let mut life = Life { config: Arc::new(config), publisher, press, others, releaser, worker };
+        let publisher =
+            Publisher::new(library, Arc::clone(&press), shared, Arc::clone(&state), vec![], serving, recorder);
+        let mut life = Life { config: Arc::new(config), publisher, state, press, others, releaser, worker };
         life.publisher.begin();
         if compared == Compared::Owned {
             life.publish(Why::Started);
@@ -554,11 +556,24 @@ fn lives(config: &Config, seed: u64, fortune: Fortune) -> Tally {
                     life.publish(Why::Damaged);
                     model.borrow_mut().tally.found_out += 1;
                 }
-                let served = all_contents(&life.press.current().image);
-                let found = match (found, served) {
-                    (Err(why), _) if fortune.is_honest() => panic!("files and journal do not fit: {why}"),
-                    (Err(_), Err(_)) => break,
-                    (found, served) => found.or(served).unwrap(),
+                if !fortune.is_honest() && !life.state.served().problems.is_empty() {
+                    // A file that was not synced is not served, and the operator hears of it.
+                    model.borrow_mut().tally.found_out += 1;
+                    break;
+                }
+                let found = match found {
+                    Err(why) if fortune.is_honest() => panic!("files and journal do not fit: {why}"),
+                    found if !fortune.is_honest() => {
+                        let Ok(served) = all_contents(&life.press.current().image) else { break };
+                        if found.as_ref() != Ok(&served) {
+                            // What is served once was, at least; but files and journal do not lead there any more.
+                            model.borrow_mut().adopt(served, false);
+                            model.borrow_mut().tally.found_out += 1;
+                            break;
+                        }
+                        served
+                    }
+                    found => found.unwrap(),
                 };
                 machine::with(|machine| machine.set_faults(now.faults));
                 life.go_on(found, is_last, fortune, &mut rng);

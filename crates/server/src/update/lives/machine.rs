@@ -48,6 +48,8 @@ pub struct Machine {
     faults: DiskFaults,
     /// Octets that all files together may have.
     capacity: u64,
+    /// Microseconds of its clock: it goes on by one whenever somebody looks, so that no life is another one where this machine is busy.
+    clock_us: i64,
     /// So many it has taken.
     steps: usize,
     /// Times at which its disk was full.
@@ -84,6 +86,7 @@ pub fn begin(root: &Path, seed: u64) {
         noise,
         faults: DiskFaults::default(),
         capacity: u64::MAX,
+        clock_us: 1_000_000_000,
         steps: 0,
         full: 0,
         stops_at: None,
@@ -184,9 +187,16 @@ impl Machine {
         let durable = self.contents.get(&inode).map_or(&[][..], |content| &content.durable);
         if durable != seen {
             let file = fs::File::options().write(true).open(path).unwrap();
-            let modified = file.metadata().unwrap().modified().unwrap();
+            let changed = |found: fs::Metadata| (found.ctime(), found.ctime_nsec());
+            let was = file.metadata().unwrap();
+            let modified = was.modified().unwrap();
             file.write_all_at(durable, 0).and_then(|()| file.set_len(durable.len() as u64)).unwrap();
             file.set_modified(modified).unwrap();
+            // No machine is there again within a tick of its file system's clock.
+            let was = changed(was);
+            while changed(file.metadata().unwrap()) == was {
+                file.set_modified(modified).unwrap();
+            }
         }
     }
 
@@ -582,5 +592,24 @@ unsafe extern "C" fn getrandom(to: *mut libc::c_void, octets: usize, flags: u32)
         },
         // SAFETY: as the caller says.
         None => unsafe { libc::syscall(libc::SYS_getrandom, to, octets, flags) as isize },
+    }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn clock_gettime(clock: i32, to: *mut libc::timespec) -> i32 {
+    let time = MACHINE.try_with(|here| {
+        let mut here = here.try_borrow_mut().ok()?;
+        let machine = here.as_mut().filter(|_| clock == libc::CLOCK_MONOTONIC)?;
+        machine.clock_us += 1;
+        Some(machine.clock_us)
+    });
+    match time.ok().flatten() {
+        Some(us) => {
+            // SAFETY: as the caller says.
+            unsafe { *to = libc::timespec { tv_sec: us / 1_000_000, tv_nsec: us % 1_000_000 * 1000 } };
+            0
+        }
+        // SAFETY: as the caller says.
+        None => unsafe { libc::syscall(libc::SYS_clock_gettime, clock, to) as i32 },
     }
 }

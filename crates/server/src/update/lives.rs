@@ -590,6 +590,8 @@ fn lives(config: &Config, seed: u64, fortune: Fortune) -> Tally {
         }
         // Of a sync that failed the machine that goes on knows nothing any more.
         let outlives = fortune.faults.sync_fails == 0 && rng.one_in(2);
+        // Where a life is stopped at each of its steps, it is the power that goes: that takes more.
+        let outlives = outlives && fortune.stop.is_none();
         let mut model = model.borrow_mut();
         machine::with(|machine| {
             model.tally.stops += usize::from(machine.has_stopped());
@@ -634,7 +636,7 @@ fn what_was_acknowledged_survives_a_stop_at_each_step() {
         println!("a life of {steps} steps");
         for stop in 1..=steps {
             let tally = run(seed, Fortune { stop: Some(stop), ..fortune });
-            assert_eq!((tally.stops, tally.steps), (1, stop), "another life than the one before");
+            assert_eq!((tally.stops, tally.steps), (1, stop), "a shorter life than the one before");
         }
     });
 }

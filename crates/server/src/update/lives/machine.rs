@@ -2,11 +2,12 @@
 //!
 //! The functions of the C library by which a file is written, synced, named and removed stand here once more, for this whole test program. A
 //! thread that runs on such a machine comes by here with whatever lies below its folder; all others go on to the kernel at once. So nothing of the
-//! server is written for this, and nothing of it is left out: journal, files of zones, images, history, and what a start makes of them.
+//! server is written for this: journal, files of zones, images, history, and what a start makes of them. Modes, owners, times and access lists are not
+//! steps. A write fails for want of room, a sync, a cut and a removal fail by chance, all others only when the machine stops.
 //!
 //! Files are the kernel's, and what the server reads is what it has written. What is durable is kept beside them: a file's octets as they were when it
-//! was synced, and a folder's names. A machine that starts again finds sectors that were not synced, or not, each for itself; and names, of files and folders
-//! alike. A file without a name is put aside instead of being removed: the disk may still have it under one.
+//! was synced, and a folder's names. A machine that starts again finds sectors that were not synced, as they were last, or not, each for itself; and names,
+//! of files and folders alike. (What was there between, and overwritten, it does not find: `sim::disk` has that, for the journal alone.) A file without a name is put aside instead of being removed: the disk may still have it under one.
 #![allow(unsafe_code)]
 
 use sim::disk::DiskFaults;

@@ -241,10 +241,11 @@ impl Others {
             Some(Wish { apex, names }) => After::Sheet(apex, Sheet::of(names)),
             None => After::Wishes(wishes),
         };
-        let owed = books.owed.len();
+        let (owed, had_stopped) = (books.owed.len(), machine::with(|machine| machine.has_stopped()));
         let written = entries.iter().map(Entry::encode).collect();
         if updates.change(&entries, written, after, &mut books).0 != DONE {
-            model.unsure.push(entries);
+            // Of what comes after a stop the disk has nothing.
+            model.unsure.extend((!had_stopped).then_some(entries));
             model.tally.refused += usize::from(!machine::with(|machine| machine.has_stopped()));
             return;
         }
@@ -325,6 +326,27 @@ impl Life {
         books.owed.iter().cloned().chain(books.unwritten.all_unfit().into_keys()).collect()
     }
 
+    /// What it goes on from. `held`: what files and journal hold. None: the disk has lied, and that is found out.
+    fn find(&mut self, held: Result<Content, String>, fortune: Fortune) -> Option<Content> {
+        if fortune.is_honest() {
+            return Some(held.unwrap_or_else(|why| panic!("files and journal do not fit: {why}")));
+        }
+        if self.is_damaged() {
+            // Then another one is made.
+            self.publish(Why::Damaged);
+            self.others.model.borrow_mut().tally.found_out += 1;
+        }
+        // A file that was not synced is not served, and the operator hears of it.
+        let are_told = !self.state.served().problems.is_empty();
+        let served = all_contents(&self.press.current().image).ok().filter(|_| !are_told)?;
+        if held.as_ref() == Ok(&served) {
+            return Some(served);
+        }
+        // Files and journal do not lead there any more. But what is served once was.
+        self.others.model.borrow_mut().adopt(served, false);
+        None
+    }
+
     /// As who compares the image with its checksums finds it.
     fn is_damaged(&self) -> bool {
         let now = self.press.current();
@@ -349,9 +371,9 @@ impl Life {
                 others.update();
             }
         };
-        machine::meanwhile(rng.one_in(2).then(|| Rc::new(update) as Rc<dyn Fn()>));
-        let is_made = self.publish(if rng.one_in(6) { Why::Asked } else { Why::Fold });
-        machine::meanwhile(None);
+        let others = rng.one_in(2).then(|| Rc::new(update) as Rc<dyn Fn()>);
+        let why = if rng.one_in(6) { Why::Asked } else { Why::Fold };
+        let is_made = machine::beside(others, || self.publish(why));
         if is_made {
             let needed = self.press.hold().unwritten.needed();
             let unneeded = self.others.updates.borrow().ledger.unneeded(needed);
@@ -551,29 +573,9 @@ fn lives(config: &Config, seed: u64, fortune: Fortune) -> Tally {
         });
         match Life::begin(config, &mut rng, &model) {
             Ok(mut life) => {
-                if !fortune.is_honest() && life.is_damaged() {
-                    // Then another one is made.
-                    life.publish(Why::Damaged);
-                    model.borrow_mut().tally.found_out += 1;
-                }
-                if !fortune.is_honest() && !life.state.served().problems.is_empty() {
-                    // A file that was not synced is not served, and the operator hears of it.
+                let Some(found) = life.find(found, fortune) else {
                     model.borrow_mut().tally.found_out += 1;
                     break;
-                }
-                let found = match found {
-                    Err(why) if fortune.is_honest() => panic!("files and journal do not fit: {why}"),
-                    found if !fortune.is_honest() => {
-                        let Ok(served) = all_contents(&life.press.current().image) else { break };
-                        if found.as_ref() != Ok(&served) {
-                            // What is served once was, at least; but files and journal do not lead there any more.
-                            model.borrow_mut().adopt(served, false);
-                            model.borrow_mut().tally.found_out += 1;
-                            break;
-                        }
-                        served
-                    }
-                    found => found.unwrap(),
                 };
                 machine::with(|machine| machine.set_faults(now.faults));
                 life.go_on(found, is_last, fortune, &mut rng);

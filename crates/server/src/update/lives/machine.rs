@@ -6,18 +6,21 @@
 //! steps. A write fails for want of room, a sync, a cut and a removal fail by chance, all others only when the machine stops.
 //!
 //! Files are the kernel's, and what the server reads is what it has written. What is durable is kept beside them: a file's octets as they were when it
-//! was synced, and a folder's names. A machine that starts again finds sectors that were not synced, as they were last, or not, each for itself; and names,
-//! of files and folders alike. (What was there between, and overwritten, it does not find: `sim::disk` has that, for the journal alone.) A file without a name is put aside instead of being removed: the disk may still have it under one.
+//! was synced, and a folder's names. A machine that starts again finds sectors that were not synced, or not, each for itself, some as they were before
+//! they were written over; and names, of files and folders alike. A file without a name is put aside instead of being removed: the disk may
+//! still have it under one.
 #![allow(unsafe_code)]
 
 use sim::disk::DiskFaults;
 use sim::rng::Rng;
+use std::any::Any;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{CStr, OsStr, OsString};
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileExt, MetadataExt};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
@@ -58,6 +61,8 @@ pub struct Machine {
     /// In this one it stops.
     stops_at: Option<usize>,
     has_stopped: bool,
+    /// Of what others did between two steps.
+    panic: Option<Box<dyn Any + Send>>,
     /// By folder.
     names: BTreeMap<PathBuf, Names>,
     /// By inode. Of others nothing is durable.
@@ -92,6 +97,7 @@ pub fn begin(root: &Path, seed: u64) {
         full: 0,
         stops_at: None,
         has_stopped: false,
+        panic: None,
         names,
         contents,
     };
@@ -101,7 +107,6 @@ pub fn begin(root: &Path, seed: u64) {
 
 /// It is taken away, with all that lies on its disk.
 pub fn end() {
-    meanwhile(None);
     let machine = MACHINE.with(|here| here.borrow_mut().take());
     for folder in machine.iter().flat_map(|machine| [&machine.root, &machine.aside]) {
         let _ = fs::remove_dir_all(folder);
@@ -109,8 +114,19 @@ pub fn end() {
 }
 
 /// What others do before a step is taken, but for their own steps.
-pub fn meanwhile(others: Option<Rc<dyn Fn()>>) {
+fn meanwhile(others: Option<Rc<dyn Fn()>>) {
     MEANWHILE.with(|here| *here.borrow_mut() = others);
+}
+
+/// Does something while others do this before each of its steps.
+pub fn beside<T>(others: Option<Rc<dyn Fn()>>, act: impl FnOnce() -> T) -> T {
+    meanwhile(others);
+    let done = act();
+    meanwhile(None);
+    if let Some(why) = with(|machine| machine.panic.take()) {
+        resume_unwind(why);
+    }
+    done
 }
 
 pub fn with<T>(ask: impl FnOnce(&mut Machine) -> T) -> T {
@@ -213,12 +229,24 @@ impl Machine {
         for at in (0..seen.len()).step_by(SECTOR) {
             let end = (at + SECTOR).min(seen.len());
             if content.clean.get(at..end) != Some(&seen[at..end]) && is_kept() {
-                let len = content.durable.len().max(end);
-                content.durable.resize(len, 0);
-                content.durable[at..end].copy_from_slice(&seen[at..end]);
+                patch(&mut content.durable, at, &seen[at..end]);
             }
         }
         content.clean = seen.to_vec();
+    }
+
+    /// Before something is written over, or cut off: the kernel may have sent any part of it to the disk, without anybody's having asked.
+    fn write_back(&mut self, path: &Path) {
+        let (Ok(found), true) = (fs::metadata(path), self.rng.one_in(2)) else { return };
+        let (seen, none) = (fs::read(path).unwrap(), || Content { durable: vec![], clean: vec![] });
+        let content = self.contents.entry(found.ino()).or_insert_with(none);
+        for at in (0..seen.len()).step_by(SECTOR) {
+            let end = (at + SECTOR).min(seen.len());
+            if content.clean.get(at..end) != Some(&seen[at..end]) && self.rng.one_in(2) {
+                patch(&mut content.durable, at, &seen[at..end]);
+                patch(&mut content.clean, at, &seen[at..end]);
+            }
+        }
     }
 
     /// Files get the names that are found.
@@ -313,6 +341,9 @@ impl Machine {
     /// How much of so many octets at this place of a file is written.
     fn write(&mut self, path: &Path, at: u64, octets: usize) -> Result<usize, i32> {
         let len = fs::metadata(path).map_or(0, |found| found.len());
+        if at < len {
+            self.write_back(path);
+        }
         let grows = (at + octets as u64).saturating_sub(len);
         let fits = octets - grows.saturating_sub(self.room()).min(octets as u64) as usize;
         match self.step() {
@@ -348,6 +379,13 @@ impl Machine {
     }
 }
 
+/// Octets between the end and `at` become zeros, as in a file.
+fn patch(content: &mut Vec<u8>, at: usize, octets: &[u8]) {
+    let end = at + octets.len();
+    content.resize(content.len().max(end), 0);
+    content[at..end].copy_from_slice(octets);
+}
+
 /// Hands on all that lies below a folder.
 fn walk(folder: &Path, see: &mut dyn FnMut(&Path, &fs::Metadata)) {
     let mut entries: Vec<PathBuf> = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
@@ -381,7 +419,10 @@ fn take<T>(path: impl FnOnce() -> Option<PathBuf>, step: impl FnOnce(&mut Machin
     let path = path().filter(|path| with(|machine| machine.has(path)))?;
     let others = MEANWHILE.with(|here| here.borrow_mut().take());
     if let Some(others) = others {
-        others();
+        // Out of a function of the C library nothing may unwind.
+        if let Err(why) = catch_unwind(AssertUnwindSafe(|| others())) {
+            with(|machine| (machine.has_stopped, machine.panic) = (true, Some(why)));
+        }
         meanwhile(Some(others));
     }
     Some(with(|machine| step(machine, &path)))
@@ -409,18 +450,19 @@ fn kernel_rename(from: &Path, to: &Path) -> i32 {
 // returns what that says, or -1 with a reason. `open64` takes its mode as a parameter of its own: where a function of variable parameters passes
 // them as it passes others, as on x86_64 and aarch64, that is what comes.
 
+fn synced(fd: i32, call: libc::c_long) -> i32 {
+    // SAFETY: no pointers.
+    take(opened(fd), |machine, path| machine.sync(path)).unwrap_or_else(|| unsafe { libc::syscall(call, fd) as i32 })
+}
+
 #[unsafe(no_mangle)]
 unsafe extern "C" fn fsync(fd: i32) -> i32 {
-    let taken = take(opened(fd), |machine, path| machine.sync(path));
-    // SAFETY: no pointers.
-    taken.unwrap_or_else(|| unsafe { libc::syscall(libc::SYS_fsync, fd) as i32 })
+    synced(fd, libc::SYS_fsync)
 }
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn fdatasync(fd: i32) -> i32 {
-    let taken = take(opened(fd), |machine, path| machine.sync(path));
-    // SAFETY: no pointers.
-    taken.unwrap_or_else(|| unsafe { libc::syscall(libc::SYS_fdatasync, fd) as i32 })
+    synced(fd, libc::SYS_fdatasync)
 }
 
 /// Writes as much as the machine says.
@@ -477,7 +519,10 @@ unsafe extern "C" fn copy_file_range(
 unsafe extern "C" fn ftruncate64(fd: i32, len: i64) -> i32 {
     // SAFETY: no pointers.
     let cut = || unsafe { libc::syscall(libc::SYS_ftruncate, fd, len) as i32 };
-    let taken = take(opened(fd), |machine, _| machine.done(machine.faults.tidying_fails, |_| cut()));
+    let taken = take(opened(fd), |machine, path| {
+        machine.write_back(path);
+        machine.done(machine.faults.tidying_fails, |_| cut())
+    });
     taken.unwrap_or_else(cut)
 }
 
@@ -498,20 +543,28 @@ unsafe extern "C" fn fallocate(fd: i32, mode: i32, at: i64, len: i64) -> i32 {
 #[unsafe(no_mangle)]
 unsafe extern "C" fn rename(from: *const libc::c_char, to: *const libc::c_char) -> i32 {
     // SAFETY: as the caller says.
-    let (of, target) = unsafe { (named(from), named(to)) };
+    let (from, to) = unsafe { (named(from), named(to)) };
     let taken = take(
-        || Some(target),
-        |machine, target| {
+        || Some(to.clone()),
+        |machine, to| {
             machine.done(0, |machine| {
-                machine.put_aside(target);
-                kernel_rename(&of, target)
+                machine.put_aside(to);
+                kernel_rename(&from, to)
             })
         },
     );
+    taken.unwrap_or_else(|| kernel_rename(&from, &to))
+}
+
+/// Something is done with a name, which the machine has no part in but that it takes a step.
+///
+/// # Safety
+///
+/// It is a string that ends with a zero.
+unsafe fn done_at(name: *const libc::c_char, act: impl Fn() -> i32) -> i32 {
     // SAFETY: as the caller says.
-    taken.unwrap_or_else(|| unsafe {
-        libc::syscall(libc::SYS_renameat2, libc::AT_FDCWD, from, libc::AT_FDCWD, to, 0) as i32
-    })
+    let path = || Some(unsafe { named(name) });
+    take(path, |machine, _| machine.done(0, |_| act())).unwrap_or_else(act)
 }
 
 #[unsafe(no_mangle)]
@@ -525,8 +578,7 @@ unsafe extern "C" fn renameat2(
     // SAFETY: as the caller says.
     let rename = || unsafe { libc::syscall(libc::SYS_renameat2, from_folder, from, to_folder, to, flags) as i32 };
     // SAFETY: as the caller says.
-    let target = || Some(unsafe { named(to) });
-    take(target, |machine, _| machine.done(0, |_| rename())).unwrap_or_else(rename)
+    unsafe { done_at(to, rename) }
 }
 
 #[unsafe(no_mangle)]
@@ -540,8 +592,7 @@ unsafe extern "C" fn linkat(
     // SAFETY: as the caller says.
     let link = || unsafe { libc::syscall(libc::SYS_linkat, from_folder, from, to_folder, to, flags) as i32 };
     // SAFETY: as the caller says.
-    let target = || Some(unsafe { named(to) });
-    take(target, |machine, _| machine.done(0, |_| link())).unwrap_or_else(link)
+    unsafe { done_at(to, link) }
 }
 
 #[unsafe(no_mangle)]
@@ -564,8 +615,7 @@ unsafe extern "C" fn mkdir(name: *const libc::c_char, mode: u32) -> i32 {
     // SAFETY: as the caller says.
     let make = || unsafe { libc::syscall(libc::SYS_mkdirat, libc::AT_FDCWD, name, mode) as i32 };
     // SAFETY: as the caller says.
-    let path = || Some(unsafe { named(name) });
-    take(path, |machine, _| machine.done(0, |_| make())).unwrap_or_else(make)
+    unsafe { done_at(name, make) }
 }
 
 #[unsafe(no_mangle)]
@@ -575,10 +625,8 @@ unsafe extern "C" fn open64(name: *const libc::c_char, flags: i32, mode: u32) ->
     if flags & (libc::O_CREAT | libc::O_TRUNC) == 0 {
         return open();
     }
-    // SAFETY: as the caller says.
-    let path = || Some(unsafe { named(name) });
-    // The descriptor is lost with the machine.
-    take(path, |machine, _| machine.done(0, |_| open())).unwrap_or_else(open)
+    // SAFETY: as the caller says. A descriptor is lost with the machine that stops.
+    unsafe { done_at(name, open) }
 }
 
 /// The same for each run: it decides in what order a `HashMap` is gone through.
